@@ -1,0 +1,55 @@
+// A Compiler in front of another: the store first, one flight per artifact key.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/compile/compiler.h"
+#include "runtime/kernel/keys.h"
+#include "runtime/store/kernel_store.h"
+
+namespace hone {
+
+// Thread-safe. However many callers ask for one key at once, one compile runs; a caller's timeout does
+// not end it for the others. Failures are not stored: the source's own errors are cheap to find again,
+// and a timeout says something about a moment. A store that cannot be written does not cost the caller
+// the artifact; CompileOutcome::not_cached_reason says why.
+class CachingCompiler : public Compiler {
+ public:
+  // Both must outlive this object.
+  CachingCompiler(Compiler* inner, KernelStore* store);
+  ~CachingCompiler() override;
+
+  absl::StatusOr<CompileOutcome> Compile(const Program& program,
+                                         const CompileOptions& options) override;
+  int parallelism() const override { return inner_->parallelism(); }
+  std::vector<CompilerInfo> Compilers() const override { return inner_->Compilers(); }
+  absl::StatusOr<CompilerInfo> Select(const std::string& architecture,
+                                      int driver_version) const override {
+    return inner_->Select(architecture, driver_version);
+  }
+
+  // The stored artifact for a program, without compiling.
+  absl::StatusOr<std::optional<Artifact>> Lookup(const Program& program, int driver_version);
+  absl::StatusOr<Key> KeyFor(const Program& program, int driver_version) const;
+
+  int64_t compiles() const { return compiles_; }
+  int64_t store_hits() const { return store_hits_; }
+  int64_t joined() const { return joined_; }
+  int64_t corruptions() const { return corruptions_; }
+
+ private:
+  struct Flight;
+  Compiler* const inner_;
+  KernelStore* const store_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int64_t> compiles_{0}, store_hits_{0}, joined_{0}, corruptions_{0};
+};
+
+}  // namespace hone

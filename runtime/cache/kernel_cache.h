@@ -1,0 +1,163 @@
+// The front door: memory, single flight, get or tune.
+//
+// A hit is one look-up in memory: no compiler, GPU or disk. Everything else runs on the cache's own
+// threads; callers are answered through a callback by the time they named, and the shared work goes on
+// without them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/compile/compiler.h"
+#include "runtime/device/profiler.h"
+#include "runtime/kernel/keys.h"
+#include "runtime/kernel/tuned_kernel.h"
+#include "runtime/store/kernel_store.h"
+#include "runtime/tune/autotuner.h"
+
+namespace hone {
+
+enum class Policy { kBestAvailable = 0, kWaitTuned = 1, kNoWait = 2, kFrozen = 3 };
+enum class AnswerSource { kTuned = 1, kBucket = 2, kNearest = 3, kDefault = 4 };
+
+// What a kernel must run on, resolved against the daemon's devices.
+struct TargetSpec {
+  std::string architecture;  // empty: the device's
+  std::optional<DeviceFingerprint> device;
+  int driver_version = 0;    // 0: the daemon's own or unknown
+  int device_index = 0;
+};
+
+struct KernelRequest {
+  KernelTemplatePtr kernel_template;
+  Values values;
+  TargetSpec target;
+  Policy policy = Policy::kBestAvailable;
+  absl::Duration max_wait = absl::Seconds(30);
+};
+
+struct KernelAnswer {
+  std::shared_ptr<const TunedKernel> kernel;
+  AnswerSource source = AnswerSource::kDefault;
+  std::string key;              // the request's tuning key; empty without a device
+  std::string answered_by_key;  // empty for kDefault
+  Values answered_by_values;
+  bool stale = false;
+  std::string stale_reason;
+  bool tuning = false;
+};
+
+// One tune under way or just ended, shared by everyone who asked for it. Thread-safe.
+class TuneRun {
+ public:
+  struct Event {
+    enum class Kind { kStarted, kMeasurement, kProgress, kFinished } kind = Kind::kProgress;
+    // kStarted
+    int64_t candidates = 0, reused = 0, work_bytes = 0, work_flops = 0;
+    std::string default_config, device;
+    // kMeasurement
+    std::optional<Measurement> measurement;
+    // kProgress
+    int64_t done = 0, total = 0;
+    std::string phase;
+    // kFinished; `status` not OK: the tune failed (no candidate survived, no device, ...).
+    absl::Status status;
+    std::shared_ptr<const TunedKernel> kernel;
+    TuneOutcome outcome;
+    std::optional<Measurement> winner, runner_up;
+    double seconds = 0;
+  };
+  using Listener = std::function<void(const Event&)>;
+
+  virtual ~TuneRun() = default;
+  virtual const std::string& key() const = 0;
+  // Past events are replayed to the listener first, then new ones follow in order, each exactly once;
+  // kFinished is the last. The listener runs on the tune's thread (replay: on the caller's) and must
+  // not block. Returns an id for Unsubscribe.
+  virtual int64_t Subscribe(Listener listener) = 0;
+  // No call of the listener begins after this returns. When the last subscriber leaves a run that only
+  // subscribers wanted, the tune stops at the next candidate and keeps what it measured.
+  virtual void Unsubscribe(int64_t id) = 0;
+  virtual bool finished() const = 0;
+};
+
+struct TuneOptions {
+  int64_t evaluations_max = 0;
+  absl::Duration time_max = absl::InfiniteDuration();
+  std::string strategy;
+  uint64_t seed = 0;
+  bool force = false;
+  std::vector<Config> only;
+};
+
+// Both keys of a request with what is stored under them.
+struct KeyExplanation {
+  std::optional<Key> tuning_key;
+  std::optional<Key> artifact_key;
+  std::string state;
+};
+
+// Thread-safe.
+class KernelCache {
+ public:
+  struct DeviceLane {
+    DeviceInfo info;
+    std::unique_ptr<Profiler> profiler;
+  };
+  struct Options {
+    int threads = 16;               // for misses; hits need none
+    int queue_max = 1024;           // misses waiting for a thread; beyond: RESOURCE_EXHAUSTED
+    absl::Duration compile_timeout = absl::Seconds(60);
+    absl::Duration worker_idle = absl::Seconds(10);  // a lane releases its device after this
+    int64_t memory_entries_max = 100'000;
+  };
+
+  // `compiler` is usually a CachingCompiler over the same store. Lanes may be empty: no tune then.
+  // Both pointers must outlive the cache.
+  static std::unique_ptr<KernelCache> Create(Compiler* compiler, KernelStore* store,
+                                             std::vector<DeviceLane> lanes, Options options);
+  virtual ~KernelCache() = default;
+
+  // Only from memory; nullopt if the answer is not there.
+  virtual std::optional<KernelAnswer> Find(const KernelRequest& request) = 0;
+
+  // Calls `done` exactly once, at the latest shortly after request.max_wait, possibly before
+  // returning. DEADLINE_EXCEEDED: nothing could be had within max_wait; the work goes on.
+  using Done = std::function<void(absl::StatusOr<KernelAnswer>)>;
+  virtual void Get(KernelRequest request, Done done) = 0;
+  // Get for callers that may block.
+  absl::StatusOr<KernelAnswer> GetBlocking(KernelRequest request);
+
+  // Starts a tune of exactly this problem or joins the one under way for its key. FAILED_PRECONDITION:
+  // no device for the target.
+  virtual absl::StatusOr<std::shared_ptr<TuneRun>> Tune(KernelTemplatePtr kernel_template,
+                                                        const Values& values,
+                                                        const TargetSpec& target,
+                                                        const TuneOptions& options,
+                                                        bool* joined) = 0;
+
+  virtual absl::StatusOr<KeyExplanation> Explain(const KernelRequest& request) = 0;
+
+  // New generations, from any thread; first the present ones under `template_name` (empty: all).
+  using WatchListener =
+      std::function<void(const std::string& key, const std::string& template_name,
+                         uint64_t generation)>;
+  virtual int64_t Watch(std::string template_name, WatchListener listener) = 0;
+  virtual void Unwatch(int64_t id) = 0;
+
+  virtual std::vector<DeviceInfo> Devices() const = 0;
+  // memory_hits, store_hits, misses, joined_waiters, compiles, tunes, measurements, ...
+  virtual std::map<std::string, int64_t> Counters() const = 0;
+
+  // Refuses new work with UNAVAILABLE, stops tunes at the next candidate, answers all waiters.
+  virtual void Shutdown() = 0;
+};
+
+}  // namespace hone

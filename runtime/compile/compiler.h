@@ -1,0 +1,85 @@
+// The seam to compilers. Implementations run in worker processes behind CompilePool; tests use
+// FakeCompiler.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/kernel/measurement.h"
+#include "runtime/kernel/program.h"
+
+namespace hone {
+
+// A compile that ran to an end: an artifact, or the reason why there is none. Reasons are
+// kCompile (the source is at fault), kTimeout and kCrash (memory limit and signals included).
+struct CompileOutcome {
+  std::optional<Artifact> artifact;
+  std::optional<Rejection> rejection;
+  // The compiler's whole output up to the log limit, warnings of a success too. Paths of the scratch
+  // tree are scrubbed to the names the caller gave.
+  std::string log;
+  int64_t log_truncated_bytes = 0;
+  int error_count = 0;
+  bool error_limit_reached = false;
+  // First error line and a short excerpt of the caller's own source around it.
+  std::string excerpt;
+
+  // Set by the caching layer: whether the answer came from the store, and why it could not be stored.
+  bool cached = false;
+  std::string not_cached_reason;
+  std::string log_id;
+};
+
+struct CompilerInfo {
+  std::string kind;   // "nvrtc", "host"
+  std::string build;  // "13.0.88"
+  std::string path;
+  int cuda_version = 0;  // 13000
+  bool available = false;
+  std::string detail;  // why not: library, directories searched
+  std::vector<std::string> architectures;
+  std::string headers_path;
+  std::string headers_version;
+  std::string headers_digest;  // enters artifact keys
+};
+
+// Higher goes first.
+enum class CompilePriority { kInteractive = 2, kTune = 1, kWarm = 0 };
+
+struct CompileOptions {
+  absl::Duration timeout = absl::Seconds(60);
+  CompilePriority priority = CompilePriority::kTune;
+  // The driver that will load the binary as cuDriverGetVersion counts; 0: any.
+  int driver_version = 0;
+};
+
+// Thread-safe.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+
+  // Blocks until the program is compiled or its limit passed. A Status is about the service, not the
+  // source: INVALID_ARGUMENT for an option or architecture that is not allowed (naming it and the
+  // supported list), FAILED_PRECONDITION when no compiler for the target is available (naming the
+  // library and the paths searched) or none old enough for the driver (both versions named),
+  // RESOURCE_EXHAUSTED for source beyond the size limits, UNAVAILABLE while shutting down.
+  virtual absl::StatusOr<CompileOutcome> Compile(const Program& program,
+                                                 const CompileOptions& options) = 0;
+
+  // How many compiles run at once.
+  virtual int parallelism() const = 0;
+
+  // The compilers behind this one, for GetStatus.
+  virtual std::vector<CompilerInfo> Compilers() const = 0;
+
+  // The compiler that Compile would use; the errors are Compile's.
+  virtual absl::StatusOr<CompilerInfo> Select(const std::string& architecture,
+                                              int driver_version) const = 0;
+};
+
+}  // namespace hone

@@ -1,0 +1,93 @@
+// The seam to hardware, inside a measuring worker: memory, launches and time. CudaDevice and CpuDevice
+// implement it; tests use FakeDevice.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/kernel/device_fingerprint.h"
+#include "runtime/kernel/kernel_template.h"
+#include "runtime/kernel/program.h"
+#include "runtime/launch/resolve_launch.h"
+
+namespace hone {
+
+// How a buffer is filled. Values depend on seed and element index only, so that every device, run and
+// offset gives the same data.
+struct FillSpec {
+  InitKind kind = InitKind::kNormal;
+  DataType dtype = DataType::kF32;
+  int64_t low = 0;
+  int64_t high = 0;
+  double skew = 0;
+  uint64_t seed = 0;
+};
+
+struct CompareResult {
+  int64_t elements = 0;
+  int64_t mismatches = 0;
+  double max_abs_error = 0;
+  double max_rel_error = 0;
+  int64_t first_mismatch = -1;  // element index
+  double first_value = 0;
+  double first_reference = 0;
+  // The reference itself has poison left: it did not write everything.
+  int64_t unwritten = 0;
+};
+
+// A loaded artifact; unloading is its destructor. Not thread-safe, belongs to one device.
+class LoadedModule {
+ public:
+  virtual ~LoadedModule() = default;
+};
+
+// Errors of Launch and Synchronize: FAILED_PRECONDITION when the launch was refused (the kernel never
+// ran), ABORTED when the device faulted (an illegal address); after ABORTED the device is dead and its
+// process must be replaced.
+//
+// Not thread-safe: the measuring lane is exclusive.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+
+  // Zero-sized allocations are valid. RESOURCE_EXHAUSTED names needed and available bytes.
+  virtual absl::StatusOr<uint64_t> Allocate(int64_t bytes) = 0;
+  virtual void Free(uint64_t address) = 0;
+  // Bytes that Allocate could still give.
+  virtual absl::StatusOr<int64_t> AvailableBytes() = 0;
+
+  virtual absl::Status CopyToDevice(uint64_t to, const void* from, int64_t bytes) = 0;
+  virtual absl::Status CopyToHost(void* to, uint64_t from, int64_t bytes) = 0;
+  virtual absl::Status CopyOnDevice(uint64_t to, uint64_t from, int64_t bytes) = 0;
+  // Every byte becomes `value`.
+  virtual absl::Status Memset(uint64_t address, int value, int64_t bytes) = 0;
+  // `elements` elements of spec.dtype.
+  virtual absl::Status Fill(uint64_t address, int64_t elements, const FillSpec& spec) = 0;
+  // Compares elements of `dtype` under `tolerance`.
+  virtual absl::StatusOr<CompareResult> Compare(uint64_t values, uint64_t reference,
+                                                int64_t elements, DataType dtype,
+                                                const Tolerance& tolerance) = 0;
+  // Offset of the first byte that is not `value`, or -1.
+  virtual absl::StatusOr<int64_t> FindByteNot(uint64_t address, int value, int64_t bytes) = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<LoadedModule>> Load(const Artifact& artifact) = 0;
+  // Enqueues all steps in order.
+  virtual absl::Status Launch(LoadedModule& module, const ResolvedLaunch& launch) = 0;
+  virtual absl::Status Synchronize() = 0;
+
+  // Evicts the last-level cache before a cold sample: a write larger than it.
+  virtual absl::Status FlushCache() = 0;
+  // Times one run of `launch` by the device's own events, in ns; queued work ends first. On the CPU
+  // device a monotonic clock around the call.
+  virtual absl::StatusOr<double> TimeNs(LoadedModule& module, const ResolvedLaunch& launch) = 0;
+  // 0 when the device does not tell.
+  virtual int ClockMhz() = 0;
+};
+
+}  // namespace hone

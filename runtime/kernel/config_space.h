@@ -1,0 +1,79 @@
+// All tunables with constraints, and single points of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/kernel/kernel_template.h"
+#include "runtime/kernel/problem.h"
+
+namespace hone {
+
+// One point: a value for every tunable, in declaration order. Ordered and printable.
+class Config {
+ public:
+  Config() = default;
+  explicit Config(std::vector<std::pair<std::string, int64_t>> values);
+  // "XBLOCK=256 VEC=4".
+  static absl::StatusOr<Config> Parse(const std::string& text);
+
+  const std::vector<std::pair<std::string, int64_t>>& values() const { return values_; }
+  // REQUIRES: the tunable exists.
+  int64_t value(const std::string& tunable) const;
+  // In declaration order, separated by single blanks. The stored form.
+  std::string ToString() const;
+
+  friend bool operator==(const Config& a, const Config& b) { return a.values_ == b.values_; }
+  friend bool operator<(const Config& a, const Config& b) { return a.values_ < b.values_; }
+
+ private:
+  std::vector<std::pair<std::string, int64_t>> values_;
+};
+
+// Facts that expressions may use as device.NAME; known before any measurement.
+using DeviceFacts = SizeBindings;  // "device.sm_count" -> 132
+
+// The space of one template on one architecture for one problem. Immutable, thread-safe.
+class ConfigSpace {
+ public:
+  static absl::StatusOr<ConfigSpace> Create(KernelTemplatePtr kernel_template,
+                                            const Problem& problem, const std::string& architecture,
+                                            const DeviceFacts& facts);
+
+  // Points of the full product, constraints ignored; saturates at 2^62.
+  int64_t product_size() const;
+  // The i-th point of the product in declaration order, the last tunable fastest.
+  Config At(int64_t index) const;
+  // Calls `visit` for every valid config in declaration order until it returns false. Prunes as soon
+  // as a constraint's tunables are bound, so invalid regions cost nothing.
+  void ForEachValid(const std::function<bool(const Config&)>& visit) const;
+  // All valid configs; OUT_OF_RANGE when there are more than `limit`.
+  absl::StatusOr<std::vector<Config>> ValidConfigs(int64_t limit) const;
+
+  // OK, or FAILED_PRECONDITION with the constraint that does not hold, as written and with values;
+  // INVALID_ARGUMENT for a value outside a tunable's list or a missing or unknown tunable.
+  absl::Status Validate(const Config& config) const;
+  // The declared default; FAILED_PRECONDITION if it is invalid for this problem.
+  absl::StatusOr<Config> Default() const;
+  // Valid configs from the priors, best first, without the default.
+  std::vector<Config> Priors() const;
+  // Declaration-order index of a config in the product, for ties.
+  int64_t IndexOf(const Config& config) const;
+
+  const TemplateBody& body() const;
+
+ private:
+  ConfigSpace() = default;
+  KernelTemplatePtr template_;
+  const TemplateBody* body_ = nullptr;
+  std::string architecture_;
+  ExpressionBindings bindings_;  // problem and device facts
+  std::vector<Tunable> tunables_;  // for this architecture
+  std::vector<Expression> constraints_;  // bound to problem and facts
+};
+
+}  // namespace hone

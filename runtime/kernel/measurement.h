@@ -1,0 +1,60 @@
+// One candidate's result on one device and problem: samples, or why it was rejected.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/kernel/config_space.h"
+
+namespace hone {
+
+// Stored; never renumber.
+enum class RejectionKind {
+  kConstraint = 1,
+  kCompile = 2,
+  kResources = 3,
+  kLaunch = 4,
+  kIllegalAccess = 5,
+  kTimeout = 6,
+  kWrongResult = 7,
+  kUnstable = 8,
+  kCrash = 9,
+};
+// "illegal_access".
+std::string Name(RejectionKind kind);
+
+struct Rejection {
+  RejectionKind kind = RejectionKind::kCompile;
+  std::string detail;
+  int64_t needed = 0;  // when the kind has a limit, e.g. bytes of shared memory
+  int64_t limit = 0;
+  std::string log_id;
+};
+// timeout, crash and unstable say something about a moment; they are tried again after an hour.
+bool Expires(RejectionKind kind);
+
+struct Measurement {
+  Config config;
+  std::optional<Rejection> rejection;  // set: there are no samples
+
+  std::vector<double> samples_ns;
+  double median_ns = 0;
+  double spread = 0;  // half the interquartile range over the median
+  std::vector<std::string> verified_sizes;  // "n=67108864"
+  bool verified = false;  // false: no reference
+  std::string output_sha256;  // on the fixed check inputs; empty if there were none
+  std::string artifact_sha256;
+
+  int64_t measured_at_unix_ms = 0;
+  std::string driver;          // provenance
+  std::string compiler_build;  // provenance
+  int clock_mhz = 0;
+};
+
+// Fills median_ns and spread from samples_ns. Percentiles interpolate linearly between order
+// statistics (Hyndman and Fan's type 7).
+void Summarise(Measurement& measurement);
+
+}  // namespace hone

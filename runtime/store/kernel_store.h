@@ -1,0 +1,142 @@
+// Persistent facts: templates, artifacts, devices, measurements, and winners as their materialised
+// query. SqliteStore implements it; InMemoryStore is a working fake run through the same contract
+// suite.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/kernel/device_fingerprint.h"
+#include "runtime/kernel/keys.h"
+#include "runtime/kernel/measurement.h"
+#include "runtime/kernel/program.h"
+
+namespace hone {
+
+// A stored template: bytes in the registering side's encoding, opaque here.
+struct StoredTemplate {
+  std::string digest;
+  std::string name;
+  std::string version;
+  std::string encoded;
+  std::string origin;  // "registered" or "catalog"
+  int64_t registered_at_unix_ms = 0;
+};
+
+// The configs a TunedKernel is rebuilt from, in guard order.
+struct WinnerVariant {
+  Config config;
+  std::string artifact_sha256;
+};
+
+struct Winner {
+  std::string tuning_key;
+  std::string template_digest;
+  std::vector<WinnerVariant> variants;  // first: the winner; then fallbacks with weaker guards
+  double runner_up_ratio = 0;           // runner-up median over winner median; 0: no runner-up
+  uint64_t generation = 0;              // set by the store: grows with each change
+  int64_t decided_at_unix_ms = 0;
+};
+
+// One tuning key's row for listings.
+struct TuningRecord {
+  std::string key;  // Key::id()
+  std::vector<std::pair<std::string, std::string>> ingredients;
+  std::string template_name;
+  std::string kernel_digest;
+  std::string problem;  // Problem::ToString()
+  std::string architecture;
+  DeviceFingerprint device;
+  int64_t created_at_unix_ms = 0;
+  int64_t measured = 0;  // filled by listings
+  int64_t rejected = 0;
+  int64_t updated_at_unix_ms = 0;
+};
+
+struct Miss {
+  std::string template_name;
+  std::string template_digest;
+  std::string problem;
+  std::string architecture;
+  std::string policy;
+  int64_t count = 0;
+  int64_t last_at_unix_ms = 0;
+};
+
+struct TuningPage {
+  std::vector<TuningRecord> records;
+  std::string next_page_token;  // empty: no more
+};
+
+// Thread-safe. A row that no longer parses, or bytes that fail their hash, are DATA_LOSS, never
+// "absent": the caller counts and rebuilds them. Errors of the medium are RESOURCE_EXHAUSTED (disk
+// full, with path and free bytes), FAILED_PRECONDITION (read-only) or UNAVAILABLE (busy past the
+// bound); no message of the database engine is passed on without context.
+class KernelStore {
+ public:
+  virtual ~KernelStore() = default;
+
+  // ---- Artifacts. Bytes and metadata become visible together or not at all.
+  // Records that `key` gives `artifact` (replacing an earlier one). Identical bytes are kept once.
+  virtual absl::Status PutArtifact(const Key& key, const Artifact& artifact) = 0;
+  // Under the key; nullopt if there is none. The bytes have been verified against their hash.
+  virtual absl::StatusOr<std::optional<Artifact>> GetArtifact(const std::string& key_id) = 0;
+  virtual absl::StatusOr<std::optional<Artifact>> GetArtifactBySha256(const std::string& sha256) = 0;
+  // Drops bytes that failed their hash, with everything that leads to them.
+  virtual absl::Status QuarantineArtifact(const std::string& sha256) = 0;
+
+  // ---- Logs, by id (the log's SHA-256).
+  virtual absl::StatusOr<std::string> PutLog(const std::string& log, int64_t truncated_bytes) = 0;
+  // The log and its truncated bytes.
+  virtual absl::StatusOr<std::optional<std::pair<std::string, int64_t>>> GetLog(
+      const std::string& log_id) = 0;
+
+  // ---- Measurements.
+  // Creates the tuning key's row if it is new.
+  virtual absl::Status PutTuning(const TuningRecord& record) = 0;
+  // Inserts or replaces the row of (tuning key, config).
+  virtual absl::Status PutMeasurement(const std::string& tuning_key,
+                                      const Measurement& measurement) = 0;
+  // In order of first insertion.
+  virtual absl::StatusOr<std::vector<Measurement>> GetMeasurements(
+      const std::string& tuning_key) = 0;
+  virtual absl::StatusOr<std::optional<TuningRecord>> GetTuning(const std::string& tuning_key) = 0;
+  // Keys that begin with `prefix`, at most `limit`.
+  virtual absl::StatusOr<std::vector<std::string>> FindTunings(const std::string& prefix,
+                                                               int limit) = 0;
+  // Newest first. `template_name` empty: all.
+  virtual absl::StatusOr<TuningPage> ListTunings(const std::string& template_name, int page_size,
+                                                 const std::string& page_token) = 0;
+  // Records with this kernel digest and architecture that have a winner: candidates for NEAREST.
+  virtual absl::StatusOr<std::vector<TuningRecord>> TuningsOf(const std::string& kernel_digest,
+                                                              const std::string& device_key) = 0;
+
+  // ---- Winners.
+  // Stores it with the next generation, which is returned; unchanged variants keep the old one.
+  virtual absl::StatusOr<uint64_t> PutWinner(const Winner& winner) = 0;
+  virtual absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
+                                                          const std::string& template_digest) = 0;
+
+  // ---- Templates and header sets.
+  virtual absl::Status PutTemplate(const StoredTemplate& stored) = 0;
+  virtual absl::StatusOr<std::vector<StoredTemplate>> ListTemplates() = 0;
+  // Files of a set by digest; `name` is an alias for people.
+  virtual absl::Status PutHeaderSet(const std::string& digest, const std::string& name,
+                                    const std::vector<SourceFile>& files) = 0;
+  virtual absl::StatusOr<std::optional<std::vector<SourceFile>>> GetHeaderSet(
+      const std::string& digest) = 0;
+  // The newest digest under a name.
+  virtual absl::StatusOr<std::optional<std::string>> FindHeaderSet(const std::string& name) = 0;
+
+  // ---- Misses and size.
+  virtual absl::Status RecordMiss(const Miss& miss) = 0;  // adds to the count
+  virtual absl::StatusOr<std::vector<Miss>> ListMisses(int limit) = 0;
+  virtual absl::StatusOr<int64_t> SizeBytes() = 0;
+};
+
+}  // namespace hone
