@@ -82,47 +82,57 @@ class KernelStore {
   virtual ~KernelStore() = default;
 
   // ---- Artifacts. Bytes and metadata become visible together or not at all.
-  // Records that `key` gives `artifact` (replacing an earlier one). Identical bytes are kept once.
+  // Records that `key` gives `artifact` (replacing an earlier one). Identical bytes are kept once;
+  // what is said about them (names, builder, log) is kept for each key. INVALID_ARGUMENT when
+  // artifact.sha256 is not the hash of its bytes.
   virtual absl::Status PutArtifact(const Key& key, const Artifact& artifact) = 0;
   // Under the key; nullopt if there is none. The bytes have been verified against their hash.
   virtual absl::StatusOr<std::optional<Artifact>> GetArtifact(const std::string& key_id) = 0;
-  virtual absl::StatusOr<std::optional<Artifact>> GetArtifactBySha256(const std::string& sha256) = 0;
-  // Drops bytes that failed their hash, with everything that leads to them.
+  // Described as by the key stored last, with the lowered names of all keys that gave these bytes.
+  virtual absl::StatusOr<std::optional<Artifact>> GetArtifactBySha256(
+      const std::string& sha256) = 0;
+  // Drops bytes that failed their hash, with every artifact key that leads to them. Measurements
+  // and winners stay: they name configs, whose binaries can be built again. OK if there are none.
   virtual absl::Status QuarantineArtifact(const std::string& sha256) = 0;
 
-  // ---- Logs, by id (the log's SHA-256).
+  // ---- Logs, by id (the SHA-256 of what was kept). A log beyond the store's bound keeps its head
+  // and tail and counts the rest as truncated; the oldest logs make room for new ones.
   virtual absl::StatusOr<std::string> PutLog(const std::string& log, int64_t truncated_bytes) = 0;
   // The log and its truncated bytes.
   virtual absl::StatusOr<std::optional<std::pair<std::string, int64_t>>> GetLog(
       const std::string& log_id) = 0;
 
   // ---- Measurements.
-  // Creates the tuning key's row if it is new.
+  // Creates the tuning key's row if it is new; an existing row stays as it is.
   virtual absl::Status PutTuning(const TuningRecord& record) = 0;
-  // Inserts or replaces the row of (tuning key, config).
+  // Inserts or replaces the row of (tuning key, config). FAILED_PRECONDITION without PutTuning
+  // first.
   virtual absl::Status PutMeasurement(const std::string& tuning_key,
                                       const Measurement& measurement) = 0;
   // In order of first insertion.
   virtual absl::StatusOr<std::vector<Measurement>> GetMeasurements(
       const std::string& tuning_key) = 0;
   virtual absl::StatusOr<std::optional<TuningRecord>> GetTuning(const std::string& tuning_key) = 0;
-  // Keys that begin with `prefix`, at most `limit`.
+  // Keys that begin with `prefix`, sorted, at most `limit`.
   virtual absl::StatusOr<std::vector<std::string>> FindTunings(const std::string& prefix,
                                                                int limit) = 0;
-  // Newest first. `template_name` empty: all.
+  // By creation, newest first. `template_name` empty: all. INVALID_ARGUMENT for a token that no
+  // page gave or a page size below 1.
   virtual absl::StatusOr<TuningPage> ListTunings(const std::string& template_name, int page_size,
                                                  const std::string& page_token) = 0;
-  // Records with this kernel digest and architecture that have a winner: candidates for NEAREST.
+  // Records with this kernel digest and DeviceFingerprint::Key() that have a winner, newest first:
+  // candidates for NEAREST.
   virtual absl::StatusOr<std::vector<TuningRecord>> TuningsOf(const std::string& kernel_digest,
                                                               const std::string& device_key) = 0;
 
   // ---- Winners.
-  // Stores it with the next generation, which is returned; unchanged variants keep the old one.
+  // Stores it with the next generation of the whole store, which is returned; unchanged variants
+  // keep the old one. FAILED_PRECONDITION without PutTuning first.
   virtual absl::StatusOr<uint64_t> PutWinner(const Winner& winner) = 0;
   virtual absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
                                                           const std::string& template_digest) = 0;
 
-  // ---- Templates and header sets.
+  // ---- Templates, by digest and listed by registration, and header sets.
   virtual absl::Status PutTemplate(const StoredTemplate& stored) = 0;
   virtual absl::StatusOr<std::vector<StoredTemplate>> ListTemplates() = 0;
   // Files of a set by digest; `name` is an alias for people.
@@ -134,8 +144,12 @@ class KernelStore {
   virtual absl::StatusOr<std::optional<std::string>> FindHeaderSet(const std::string& name) = 0;
 
   // ---- Misses and size.
-  virtual absl::Status RecordMiss(const Miss& miss) = 0;  // adds to the count
+  // Adds `miss.count`, at least 1, to the row of (digest, problem, architecture, policy). The rows
+  // not seen for longest make room beyond a bound.
+  virtual absl::Status RecordMiss(const Miss& miss) = 0;
+  // Most frequent first.
   virtual absl::StatusOr<std::vector<Miss>> ListMisses(int limit) = 0;
+  // What the store takes where it is kept.
   virtual absl::StatusOr<int64_t> SizeBytes() = 0;
 };
 

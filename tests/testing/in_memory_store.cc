@@ -1,0 +1,386 @@
+#include "tests/testing/in_memory_store.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/sha256.h"
+#include "runtime/base/status_macros.h"
+
+namespace hone {
+namespace {
+
+bool SameVariants(const Winner& a, const Winner& b) {
+  return std::equal(a.variants.begin(), a.variants.end(), b.variants.begin(), b.variants.end(),
+                    [](const WinnerVariant& x, const WinnerVariant& y) {
+                      return x.config == y.config && x.artifact_sha256 == y.artifact_sha256;
+                    });
+}
+
+bool NewerFirst(const TuningRecord& a, const TuningRecord& b) {
+  if (a.created_at_unix_ms != b.created_at_unix_ms) {
+    return a.created_at_unix_ms > b.created_at_unix_ms;
+  }
+  return a.key < b.key;
+}
+
+absl::Status NoTuning(const std::string& key) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("tuning key ", key, " has no row yet; PutTuning comes first"));
+}
+
+}  // namespace
+
+InMemoryStore::InMemoryStore() = default;
+InMemoryStore::~InMemoryStore() = default;
+
+void InMemoryStore::FailNextPut(absl::Status status) {
+  MutexLock lock(&mutex_);
+  fail_next_put_ = std::move(status);
+}
+
+void InMemoryStore::FailPuts(absl::Status status) {
+  MutexLock lock(&mutex_);
+  fail_puts_ = std::move(status);
+}
+
+void InMemoryStore::FailGets(absl::Status status) {
+  MutexLock lock(&mutex_);
+  fail_gets_ = std::move(status);
+}
+
+void InMemoryStore::CorruptArtifact(const std::string& sha256) {
+  MutexLock lock(&mutex_);
+  std::string& bytes = bytes_.at(sha256);
+  if (bytes.empty()) bytes.push_back('\0');
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+}
+
+InMemoryStore::Counters InMemoryStore::counters() const {
+  MutexLock lock(&mutex_);
+  return counters_;
+}
+
+absl::Status InMemoryStore::CheckPut() {
+  if (fail_next_put_.has_value()) {
+    const absl::Status status = *std::exchange(fail_next_put_, std::nullopt);
+    if (!status.ok()) return status;
+  }
+  return fail_puts_;
+}
+
+absl::Status InMemoryStore::PutArtifact(const Key& key, const Artifact& artifact) {
+  const std::string actual = Sha256Hex(artifact.bytes);
+  MutexLock lock(&mutex_);
+  ++counters_.artifact_puts;
+  if (actual != artifact.sha256) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("artifact.sha256 is '", artifact.sha256, "', but the bytes hash to ", actual));
+  }
+  HONE_RETURN_IF_ERROR(CheckPut());
+  bytes_[actual] = artifact.bytes;
+  Artifact description = artifact;
+  description.bytes.clear();
+  artifacts_[key.id()] = {++sequence_, std::move(description)};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Artifact>> InMemoryStore::Read(const std::string& sha256,
+                                                            const Artifact& description) const {
+  Artifact artifact = description;
+  artifact.bytes = bytes_.at(sha256);
+  const std::string actual = Sha256Hex(artifact.bytes);
+  if (actual != sha256) {
+    return absl::DataLossError(
+        absl::StrCat("artifact ", sha256, " is damaged: its bytes hash to ", actual));
+  }
+  return artifact;
+}
+
+absl::StatusOr<std::optional<Artifact>> InMemoryStore::GetArtifact(const std::string& key_id) {
+  MutexLock lock(&mutex_);
+  ++counters_.artifact_gets;
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  const auto found = artifacts_.find(key_id);
+  if (found == artifacts_.end()) return std::nullopt;
+  return Read(found->second.second.sha256, found->second.second);
+}
+
+absl::StatusOr<std::optional<Artifact>> InMemoryStore::GetArtifactBySha256(
+    const std::string& sha256) {
+  MutexLock lock(&mutex_);
+  ++counters_.artifact_gets;
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  std::map<int64_t, const Artifact*> by_age;
+  for (const auto& [key, entry] : artifacts_) {
+    if (entry.second.sha256 == sha256) by_age[entry.first] = &entry.second;
+  }
+  if (by_age.empty()) return std::nullopt;
+  Artifact description = *by_age.rbegin()->second;
+  for (const auto& [age, artifact] : by_age) {
+    for (const auto& [expression, symbol] : artifact->lowered_names) {
+      description.lowered_names.try_emplace(expression, symbol);
+    }
+  }
+  return Read(sha256, description);
+}
+
+absl::Status InMemoryStore::QuarantineArtifact(const std::string& sha256) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(CheckPut());
+  std::erase_if(artifacts_, [&](const auto& row) { return row.second.second.sha256 == sha256; });
+  bytes_.erase(sha256);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> InMemoryStore::PutLog(const std::string& log, int64_t truncated_bytes) {
+  const std::string id = Sha256Hex(log);
+  MutexLock lock(&mutex_);
+  ++counters_.log_puts;
+  HONE_RETURN_IF_ERROR(CheckPut());
+  logs_[id] = {log, truncated_bytes};
+  return id;
+}
+
+absl::StatusOr<std::optional<std::pair<std::string, int64_t>>> InMemoryStore::GetLog(
+    const std::string& log_id) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  const auto found = logs_.find(log_id);
+  if (found == logs_.end()) return std::nullopt;
+  return found->second;
+}
+
+absl::Status InMemoryStore::PutTuning(const TuningRecord& record) {
+  MutexLock lock(&mutex_);
+  ++counters_.tuning_puts;
+  HONE_RETURN_IF_ERROR(CheckPut());
+  tunings_.try_emplace(record.key, Tuning{record, {}});
+  return absl::OkStatus();
+}
+
+absl::Status InMemoryStore::PutMeasurement(const std::string& tuning_key,
+                                           const Measurement& measurement) {
+  MutexLock lock(&mutex_);
+  ++counters_.measurement_puts;
+  HONE_RETURN_IF_ERROR(CheckPut());
+  const auto found = tunings_.find(tuning_key);
+  if (found == tunings_.end()) return NoTuning(tuning_key);
+  std::vector<Measurement>& rows = found->second.measurements;
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Measurement& stored) {
+    return stored.config == measurement.config;
+  });
+  if (row == rows.end()) {
+    rows.push_back(measurement);
+  } else {
+    *row = measurement;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Measurement>> InMemoryStore::GetMeasurements(
+    const std::string& tuning_key) {
+  MutexLock lock(&mutex_);
+  ++counters_.measurement_gets;
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  const auto found = tunings_.find(tuning_key);
+  if (found == tunings_.end()) return std::vector<Measurement>();
+  return found->second.measurements;
+}
+
+TuningRecord InMemoryStore::WithCounts(const Tuning& tuning) const {
+  TuningRecord record = tuning.record;
+  record.measured = record.rejected = 0;
+  record.updated_at_unix_ms = record.created_at_unix_ms;
+  for (const Measurement& measurement : tuning.measurements) {
+    ++(measurement.rejection.has_value() ? record.rejected : record.measured);
+    record.updated_at_unix_ms =
+        std::max(record.updated_at_unix_ms, measurement.measured_at_unix_ms);
+  }
+  return record;
+}
+
+absl::StatusOr<std::optional<TuningRecord>> InMemoryStore::GetTuning(
+    const std::string& tuning_key) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  const auto found = tunings_.find(tuning_key);
+  if (found == tunings_.end()) return std::nullopt;
+  return WithCounts(found->second);
+}
+
+absl::StatusOr<std::vector<std::string>> InMemoryStore::FindTunings(const std::string& prefix,
+                                                                    int limit) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  std::vector<std::string> keys;
+  for (auto it = tunings_.lower_bound(prefix); it != tunings_.end(); ++it) {
+    if (!absl::StartsWith(it->first, prefix) || static_cast<int>(keys.size()) >= limit) break;
+    keys.push_back(it->first);
+  }
+  return keys;
+}
+
+absl::StatusOr<TuningPage> InMemoryStore::ListTunings(const std::string& template_name,
+                                                      int page_size,
+                                                      const std::string& page_token) {
+  if (page_size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("page_size is ", page_size, ", want 1 or more"));
+  }
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  std::vector<TuningRecord> records;
+  for (const auto& [key, tuning] : tunings_) {
+    if (template_name.empty() || tuning.record.template_name == template_name) {
+      records.push_back(WithCounts(tuning));
+    }
+  }
+  std::sort(records.begin(), records.end(), NewerFirst);
+  if (!page_token.empty()) {
+    const std::vector<std::string> parts = absl::StrSplit(page_token, ':');
+    TuningRecord last;
+    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &last.created_at_unix_ms)) {
+      return absl::InvalidArgumentError(absl::StrCat("page_token '", page_token, "' is not ours"));
+    }
+    last.key = parts[1];
+    records.erase(records.begin(),
+                  std::upper_bound(records.begin(), records.end(), last, NewerFirst));
+  }
+  TuningPage page;
+  if (records.size() > static_cast<size_t>(page_size)) {
+    records.resize(static_cast<size_t>(page_size));
+    page.next_page_token = absl::StrCat(records.back().created_at_unix_ms, ":", records.back().key);
+  }
+  page.records = std::move(records);
+  return page;
+}
+
+bool InMemoryStore::HasWinner(const std::string& tuning_key) const {
+  const auto found = winners_.lower_bound({tuning_key, ""});
+  return found != winners_.end() && found->first.first == tuning_key;
+}
+
+absl::StatusOr<std::vector<TuningRecord>> InMemoryStore::TuningsOf(const std::string& kernel_digest,
+                                                                   const std::string& device_key) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  std::vector<TuningRecord> records;
+  for (const auto& [key, tuning] : tunings_) {
+    if (tuning.record.kernel_digest == kernel_digest && tuning.record.device.Key() == device_key &&
+        HasWinner(key)) {
+      records.push_back(WithCounts(tuning));
+    }
+  }
+  std::sort(records.begin(), records.end(), NewerFirst);
+  return records;
+}
+
+absl::StatusOr<uint64_t> InMemoryStore::PutWinner(const Winner& winner) {
+  MutexLock lock(&mutex_);
+  ++counters_.winner_puts;
+  HONE_RETURN_IF_ERROR(CheckPut());
+  if (!tunings_.contains(winner.tuning_key)) return NoTuning(winner.tuning_key);
+  const auto [row, inserted] =
+      winners_.try_emplace({winner.tuning_key, winner.template_digest}, winner);
+  const uint64_t generation =
+      !inserted && SameVariants(row->second, winner) ? row->second.generation : ++generation_;
+  row->second = winner;
+  row->second.generation = generation;
+  return generation;
+}
+
+absl::StatusOr<std::optional<Winner>> InMemoryStore::GetWinner(const std::string& tuning_key,
+                                                               const std::string& template_digest) {
+  MutexLock lock(&mutex_);
+  ++counters_.winner_gets;
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  const auto found = winners_.find({tuning_key, template_digest});
+  if (found == winners_.end()) return std::nullopt;
+  return found->second;
+}
+
+absl::Status InMemoryStore::PutTemplate(const StoredTemplate& stored) {
+  MutexLock lock(&mutex_);
+  ++counters_.template_puts;
+  HONE_RETURN_IF_ERROR(CheckPut());
+  const auto row = std::find_if(templates_.begin(), templates_.end(),
+                                [&](const auto& other) { return other.digest == stored.digest; });
+  if (row == templates_.end()) {
+    templates_.push_back(stored);
+  } else {
+    *row = stored;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<StoredTemplate>> InMemoryStore::ListTemplates() {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  return templates_;
+}
+
+absl::Status InMemoryStore::PutHeaderSet(const std::string& digest, const std::string& name,
+                                         const std::vector<SourceFile>& files) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(CheckPut());
+  header_sets_[digest] = {name, files, ++sequence_};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<std::vector<SourceFile>>> InMemoryStore::GetHeaderSet(
+    const std::string& digest) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  const auto found = header_sets_.find(digest);
+  if (found == header_sets_.end()) return std::nullopt;
+  return found->second.files;
+}
+
+absl::StatusOr<std::optional<std::string>> InMemoryStore::FindHeaderSet(const std::string& name) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  std::optional<std::string> newest;
+  int64_t sequence = 0;
+  for (const auto& [digest, set] : header_sets_) {
+    if (set.name != name || set.sequence < sequence) continue;
+    newest = digest;
+    sequence = set.sequence;
+  }
+  return newest;
+}
+
+absl::Status InMemoryStore::RecordMiss(const Miss& miss) {
+  MutexLock lock(&mutex_);
+  ++counters_.misses_recorded;
+  HONE_RETURN_IF_ERROR(CheckPut());
+  const auto [row, inserted] = misses_.try_emplace(
+      {miss.template_digest, miss.problem, miss.architecture, miss.policy}, miss);
+  row->second.count = (inserted ? 0 : row->second.count) + std::max<int64_t>(1, miss.count);
+  row->second.last_at_unix_ms = std::max(row->second.last_at_unix_ms, miss.last_at_unix_ms);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Miss>> InMemoryStore::ListMisses(int limit) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  std::vector<Miss> misses;
+  for (const auto& [key, miss] : misses_) misses.push_back(miss);
+  std::stable_sort(misses.begin(), misses.end(),
+                   [](const Miss& a, const Miss& b) { return a.count > b.count; });
+  if (misses.size() > static_cast<size_t>(std::max(0, limit))) {
+    misses.resize(static_cast<size_t>(std::max(0, limit)));
+  }
+  return misses;
+}
+
+absl::StatusOr<int64_t> InMemoryStore::SizeBytes() {
+  MutexLock lock(&mutex_);
+  int64_t bytes = 0;
+  for (const auto& [sha256, blob] : bytes_) bytes += static_cast<int64_t>(blob.size());
+  for (const auto& [id, log] : logs_) bytes += static_cast<int64_t>(log.first.size());
+  return bytes;
+}
+
+}  // namespace hone

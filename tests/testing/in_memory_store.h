@@ -1,0 +1,120 @@
+// A working KernelStore in memory, run through the same contract suite as SqliteStore, that can be
+// told to fail.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/store/kernel_store.h"
+
+namespace hone {
+
+// Thread-safe.
+class InMemoryStore : public KernelStore {
+ public:
+  // How often each group of methods was called, failures included.
+  struct Counters {
+    int64_t artifact_puts = 0;
+    int64_t artifact_gets = 0;
+    int64_t log_puts = 0;
+    int64_t tuning_puts = 0;
+    int64_t measurement_puts = 0;
+    int64_t measurement_gets = 0;
+    int64_t winner_puts = 0;
+    int64_t winner_gets = 0;
+    int64_t template_puts = 0;
+    int64_t misses_recorded = 0;
+  };
+
+  InMemoryStore();
+  ~InMemoryStore() override;
+
+  // ---- Sabotage.
+  // The next call that writes returns `status` and changes nothing.
+  void FailNextPut(absl::Status status);
+  // Every call that writes fails so until it is given OkStatus: a full or read-only disk.
+  void FailPuts(absl::Status status);
+  // Every call that reads fails so until it is given OkStatus.
+  void FailGets(absl::Status status);
+  // Flips a bit of the stored bytes; reading them is DATA_LOSS from then on. REQUIRES: they exist.
+  void CorruptArtifact(const std::string& sha256);
+  Counters counters() const;
+
+  // ---- KernelStore.
+  absl::Status PutArtifact(const Key& key, const Artifact& artifact) override;
+  absl::StatusOr<std::optional<Artifact>> GetArtifact(const std::string& key_id) override;
+  absl::StatusOr<std::optional<Artifact>> GetArtifactBySha256(const std::string& sha256) override;
+  absl::Status QuarantineArtifact(const std::string& sha256) override;
+  absl::StatusOr<std::string> PutLog(const std::string& log, int64_t truncated_bytes) override;
+  absl::StatusOr<std::optional<std::pair<std::string, int64_t>>> GetLog(
+      const std::string& log_id) override;
+  absl::Status PutTuning(const TuningRecord& record) override;
+  absl::Status PutMeasurement(const std::string& tuning_key,
+                              const Measurement& measurement) override;
+  absl::StatusOr<std::vector<Measurement>> GetMeasurements(const std::string& tuning_key) override;
+  absl::StatusOr<std::optional<TuningRecord>> GetTuning(const std::string& tuning_key) override;
+  absl::StatusOr<std::vector<std::string>> FindTunings(const std::string& prefix,
+                                                       int limit) override;
+  absl::StatusOr<TuningPage> ListTunings(const std::string& template_name, int page_size,
+                                         const std::string& page_token) override;
+  absl::StatusOr<std::vector<TuningRecord>> TuningsOf(const std::string& kernel_digest,
+                                                      const std::string& device_key) override;
+  absl::StatusOr<uint64_t> PutWinner(const Winner& winner) override;
+  absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
+                                                  const std::string& template_digest) override;
+  absl::Status PutTemplate(const StoredTemplate& stored) override;
+  absl::StatusOr<std::vector<StoredTemplate>> ListTemplates() override;
+  absl::Status PutHeaderSet(const std::string& digest, const std::string& name,
+                            const std::vector<SourceFile>& files) override;
+  absl::StatusOr<std::optional<std::vector<SourceFile>>> GetHeaderSet(
+      const std::string& digest) override;
+  absl::StatusOr<std::optional<std::string>> FindHeaderSet(const std::string& name) override;
+  absl::Status RecordMiss(const Miss& miss) override;
+  absl::StatusOr<std::vector<Miss>> ListMisses(int limit) override;
+  absl::StatusOr<int64_t> SizeBytes() override;
+
+ private:
+  struct Tuning {
+    TuningRecord record;
+    std::vector<Measurement> measurements;
+  };
+  struct HeaderSet {
+    std::string name;
+    std::vector<SourceFile> files;
+    int64_t sequence = 0;
+  };
+  using MissKey = std::tuple<std::string, std::string, std::string, std::string>;
+
+  absl::Status CheckPut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::optional<Artifact>> Read(const std::string& sha256,
+                                               const Artifact& description) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  TuningRecord WithCounts(const Tuning& tuning) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasWinner(const std::string& tuning_key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable Mutex mutex_;
+  Counters counters_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> fail_next_put_ ABSL_GUARDED_BY(mutex_);
+  absl::Status fail_puts_ ABSL_GUARDED_BY(mutex_);
+  absl::Status fail_gets_ ABSL_GUARDED_BY(mutex_);
+
+  std::map<std::string, std::string> bytes_ ABSL_GUARDED_BY(mutex_);  // by SHA-256
+  // By key, without bytes; with the order of storing.
+  std::map<std::string, std::pair<int64_t, Artifact>> artifacts_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::pair<std::string, int64_t>> logs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Tuning> tunings_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::string>, Winner> winners_ ABSL_GUARDED_BY(mutex_);
+  std::vector<StoredTemplate> templates_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, HeaderSet> header_sets_ ABSL_GUARDED_BY(mutex_);
+  std::map<MissKey, Miss> misses_ ABSL_GUARDED_BY(mutex_);
+  int64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace hone
