@@ -1,5 +1,5 @@
-// The seam to hardware, inside a measuring worker: memory, launches and time. CudaDevice and CpuDevice
-// implement it; tests use FakeDevice.
+// The seam to hardware, inside a measuring worker: memory, launches and time. CudaDevice and
+// CpuDevice implement it; tests use FakeDevice.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@
 
 namespace hone {
 
-// How a buffer is filled. Values depend on seed and element index only, so that every device, run and
-// offset gives the same data.
+// How a buffer is filled. Values depend on seed and element index only (a permutation and offsets
+// on the number of elements too), so that every device, run and alignment gives the same data. The
+// formulas stand in element_math.h; host_elements.h applies them to host memory.
 struct FillSpec {
   InitKind kind = InitKind::kNormal;
   DataType dtype = DataType::kF32;
@@ -35,8 +36,11 @@ struct CompareResult {
   int64_t first_mismatch = -1;  // element index
   double first_value = 0;
   double first_reference = 0;
-  // The reference itself has poison left: it did not write everything.
-  int64_t unwritten = 0;
+};
+
+struct ByteRange {
+  uint64_t address = 0;
+  int64_t bytes = 0;
 };
 
 // A loaded artifact; unloading is its destructor. Not thread-safe, belongs to one device.
@@ -45,9 +49,9 @@ class LoadedModule {
   virtual ~LoadedModule() = default;
 };
 
-// Errors of Launch and Synchronize: FAILED_PRECONDITION when the launch was refused (the kernel never
-// ran), ABORTED when the device faulted (an illegal address); after ABORTED the device is dead and its
-// process must be replaced.
+// Errors of Launch and Synchronize: FAILED_PRECONDITION when the launch was refused (the kernel
+// never ran), ABORTED when the device faulted (an illegal address); after ABORTED the device is
+// dead and its process must be replaced.
 //
 // Not thread-safe: the measuring lane is exclusive.
 class Device {
@@ -75,6 +79,13 @@ class Device {
                                                 const Tolerance& tolerance) = 0;
   // Offset of the first byte that is not `value`, or -1.
   virtual absl::StatusOr<int64_t> FindByteNot(uint64_t address, int value, int64_t bytes) = 0;
+  // FindByteNot for each range; devices with a queue answer all after one wait.
+  virtual absl::StatusOr<std::vector<int64_t>> FindByteNotIn(const std::vector<ByteRange>& ranges,
+                                                             int value);
+  // A 64-bit digest of the bytes that changes with any bit and any order, the same on every device:
+  // tells whether a buffer changed and whether outputs are equal. Not cryptographic. The default
+  // reads the memory through CopyToHost.
+  virtual absl::StatusOr<uint64_t> Checksum(uint64_t address, int64_t bytes);
 
   virtual absl::StatusOr<std::unique_ptr<LoadedModule>> Load(const Artifact& artifact) = 0;
   // Enqueues all steps in order.
@@ -83,6 +94,9 @@ class Device {
 
   // Evicts the last-level cache before a cold sample: a write larger than it.
   virtual absl::Status FlushCache() = 0;
+  // Device memory that FlushCache allocates at its first call, and gives it back.
+  virtual int64_t flush_bytes() const { return 0; }
+  virtual void ReleaseFlush() {}
   // Times one run of `launch` by the device's own events, in ns; queued work ends first. On the CPU
   // device a monotonic clock around the call.
   virtual absl::StatusOr<double> TimeNs(LoadedModule& module, const ResolvedLaunch& launch) = 0;

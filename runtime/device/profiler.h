@@ -63,9 +63,10 @@ struct SampleResult {
   int clock_mhz = 0;
 };
 
-// Not thread-safe; one caller at a time. A candidate's failure is a Rejection; a Status means that the
-// lane itself failed: RESOURCE_EXHAUSTED (needed and available bytes), UNAVAILABLE (no worker could be
-// started), FAILED_PRECONDITION (no such device, EXCLUSIVE_PROCESS), INTERNAL (the reference failed).
+// Not thread-safe; one caller at a time. A candidate's failure is a Rejection; a Status means that
+// the lane itself failed: RESOURCE_EXHAUSTED (needed and available bytes), UNAVAILABLE (no worker
+// could be started), FAILED_PRECONDITION (no such device, EXCLUSIVE_PROCESS), INTERNAL (the
+// reference failed).
 class Profiler {
  public:
   virtual ~Profiler() = default;
@@ -74,9 +75,9 @@ class Profiler {
 
   // Allocates and fills inputs and runs the references. Ends the problem before it, if any.
   virtual absl::Status Begin(const ProfileProblem& problem) = 0;
-  // Loads the candidate and checks its outputs at the tuned size and at `check_sizes`; keeps it loaded
-  // for Sample unless it was rejected. The first candidate checked in a problem without a reference
-  // becomes the one the others are compared with.
+  // Loads the candidate and checks its outputs at the tuned size and at `check_sizes`; keeps it
+  // loaded for Sample unless it was rejected. The first candidate checked in a problem without a
+  // reference becomes the one the others are compared with.
   virtual absl::StatusOr<CheckResult> Check(const ProfileCandidate& candidate) = 0;
   // `count` samples of a checked candidate after one untimed run. Read-write buffers are restored
   // before each, outside the timing.
