@@ -20,9 +20,9 @@
 namespace hone {
 
 struct ErrorInfo {
-  std::string reason;   // COMPILE_FAILED, NO_CANDIDATE_SURVIVED, NO_DEVICE, NVRTC_MISSING, ...
-  std::string excerpt;  // first compiler error and the caller's own source around it
-  std::string log_id;
+  std::string reason = {};   // COMPILE_FAILED, NO_CANDIDATE_SURVIVED, NO_DEVICE, NVRTC_MISSING, ...
+  std::string excerpt = {};  // first compiler error and the caller's own source around it
+  std::string log_id = {};
   int64_t error_count = 0;
   bool error_limit_reached = false;
   int64_t needed = 0;
