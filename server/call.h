@@ -1,0 +1,81 @@
+// One unary call: its parsed request, its caller, and the one answer it gets.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "runtime/base/mutex.h"
+#include "server/caller.h"
+
+namespace hone {
+
+// Serialised form of a message.
+grpc::ByteBuffer Serialize(const google::protobuf::Message& message);
+
+// Handlers answer from any thread, at any time. The first answer is sent; an answer to a call whose
+// client has gone is dropped. Thread-safe.
+class CallBase {
+ public:
+  // What gRPC gives to a raw method; `response` stays valid until the call is done.
+  CallBase(Caller caller, grpc::ByteBuffer* response) : caller_(caller), response_(response) {}
+  virtual ~CallBase() = default;
+
+  const Caller& caller() const { return caller_; }
+  // Work that only this call wants may be left out.
+  bool cancelled() const { return cancelled_; }
+
+  void ReplyBytes(grpc::ByteBuffer reply);
+  void Fail(const absl::Status& status);
+
+ private:
+  friend class UnaryReactor;
+  void Cancel();
+  bool Claim() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Caller caller_;
+  grpc::ByteBuffer* const response_;
+  std::atomic<bool> cancelled_{false};
+  grpc::ServerUnaryReactor* reactor_ = nullptr;  // alive until the answer is given
+  Mutex mutex_;
+  bool answered_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+template <class Request, class Response>
+class Call : public CallBase {
+ public:
+  using CallBase::CallBase;
+  const Request& request() const { return request_; }
+  Request* mutable_request() { return &request_; }
+  void Reply(const Response& response) { ReplyBytes(Serialize(response)); }
+
+ private:
+  Request request_;
+};
+
+template <class Request, class Response>
+using CallPtr = std::shared_ptr<Call<Request, Response>>;
+
+// Ties a call to gRPC; deletes itself when gRPC is done with it. `on_done` runs then.
+class UnaryReactor : public grpc::ServerUnaryReactor {
+ public:
+  UnaryReactor(std::shared_ptr<CallBase> call, std::function<void()> on_done);
+
+ private:
+  void OnCancel() override { call_->Cancel(); }
+  void OnDone() override {
+    on_done_();
+    delete this;
+  }
+
+  const std::shared_ptr<CallBase> call_;
+  const std::function<void()> on_done_;
+};
+
+}  // namespace hone

@@ -1,0 +1,48 @@
+// A bounded pool of threads for work that may block, so that no gRPC thread ever does.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/base/mutex.h"
+
+namespace hone {
+
+// Thread-safe. Threads are started when there is work for them: an idle daemon stays small.
+class WorkQueue {
+ public:
+  // `name` appears in errors, for instance "compile".
+  WorkQueue(std::string name, int threads_max, int queue_max);
+  // Ends like Shutdown.
+  ~WorkQueue();
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  // RESOURCE_EXHAUSTED with a retry hint when the queue is full, UNAVAILABLE after Shutdown; then
+  // `work` never runs.
+  absl::Status Submit(std::function<void()> work);
+
+  // Takes nothing more, runs what is queued and waits for it.
+  void Shutdown();
+
+ private:
+  void Run();
+  bool HasWorkOrStops() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !queue_.empty() || stopping_;
+  }
+
+  const std::string name_;
+  const size_t threads_max_;
+  const size_t queue_max_;
+  Mutex mutex_;
+  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+  size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace hone
