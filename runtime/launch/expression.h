@@ -2,8 +2,8 @@
 //
 // Parsed once by the daemon; what clients get is a tree with everything known already folded in.
 // Values are 64-bit signed integers. Every operation is checked: overflow, division by zero, and a
-// logarithm of a number below 1 are errors, never wrapped values. `&&`, `||` and `?:` do not evaluate
-// the operand they do not need. Division truncates towards zero.
+// logarithm of a number below 1 are errors, never wrapped values. `&&`, `||` and `?:` do not
+// evaluate the operand they do not need. Division truncates towards zero.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,31 @@ class Expression {
  public:
   // Values are stored and sent; names stand in OpName and in the proto.
   enum class Op {
-    kConst, kVar, kNeg, kNot, kAdd, kSub, kMul, kDiv, kMod, kEq, kNe, kLt, kLe, kGt, kGe, kAnd, kOr,
-    kSelect, kCeilDiv, kMin, kMax, kAlignUp, kLog2, kSizeOf, kBits,
+    kConst,
+    kVar,
+    kNeg,
+    kNot,
+    kAdd,
+    kSub,
+    kMul,
+    kDiv,
+    kMod,
+    kEq,
+    kNe,
+    kLt,
+    kLe,
+    kGt,
+    kGe,
+    kAnd,
+    kOr,
+    kSelect,
+    kCeilDiv,
+    kMin,
+    kMax,
+    kAlignUp,
+    kLog2,
+    kSizeOf,
+    kBits,
   };
 
   // The constant 0.
@@ -43,15 +66,16 @@ class Expression {
   // Builds an operator node; INVALID_ARGUMENT if the number of operands does not fit.
   static absl::StatusOr<Expression> Make(Op op, std::vector<Expression> operands);
 
-  // INVALID_ARGUMENT with the column and what was expected. Nesting is bounded to 64, text to 4 KiB.
+  // INVALID_ARGUMENT with the column and what was expected. Nesting is bounded to 64, text to 4
+  // KiB.
   static absl::StatusOr<Expression> Parse(absl::string_view text);
 
   // The value with every name bound; INVALID_ARGUMENT names an unbound name.
   absl::StatusOr<int64_t> Evaluate(const ExpressionBindings& bindings) const;
   absl::StatusOr<int64_t> Evaluate(const SizeBindings& sizes) const;
 
-  // Replaces the bound names and folds constants. Names of data types and choices must all be bound.
-  // An operation that fails on constants (a division by zero) is an error here.
+  // Replaces the bound names and folds constants. Names of data types and choices must all be
+  // bound. An operation that fails on constants (a division by zero) is an error here.
   absl::StatusOr<Expression> Bind(const ExpressionBindings& bindings) const;
 
   // Free names, sorted.

@@ -1,6 +1,6 @@
-// How to launch a kernel variant, with everything resolved but dynamic sizes, device facts, pointers
-// and per-launch scalars. Shared by the measuring worker and the client, so that what is served is
-// launched exactly as it was verified.
+// How to launch a kernel variant, with everything resolved but dynamic sizes, device facts,
+// pointers and per-launch scalars. Shared by the measuring worker and the client, so that what is
+// served is launched exactly as it was verified.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ enum class ScratchZeroed { kNever, kOnce, kEveryLaunch };
 struct RecipeBuffer {
   DataType dtype = DataType::kF32;
   std::vector<Expression> shape;
-  std::vector<Expression> strides;  // elements, same length as shape; dense row-major already filled in
+  std::vector<Expression>
+      strides;  // elements, same length as shape; dense row-major already filled in
   Access access = Access::kRead;
   int64_t alignment_bytes = 1;
   std::vector<std::string> may_alias;
@@ -58,9 +59,12 @@ struct RecipeArgument {
 };
 
 struct LaunchShape {
-  std::array<Expression, 3> grid;   // x, y, z
-  std::array<Expression, 3> block;
-  std::array<Expression, 3> cluster;
+  static std::array<Expression, 3> Ones() {
+    return {Expression::Constant(1), Expression::Constant(1), Expression::Constant(1)};
+  }
+  std::array<Expression, 3> grid = Ones();  // x, y, z
+  std::array<Expression, 3> block = Ones();
+  std::array<Expression, 3> cluster = Ones();
   Expression dynamic_shared_bytes;
 };
 

@@ -17,7 +17,7 @@ namespace hone {
 // A buffer given at launch. `strides` in elements; empty: as the recipe declares.
 struct BufferArgument {
   uint64_t address = 0;
-  std::vector<int64_t> shape;    // empty: trusted to match the recipe
+  std::vector<int64_t> shape;  // empty: trusted to match the recipe
   std::vector<int64_t> strides;
 };
 
@@ -29,8 +29,8 @@ struct LaunchArguments {
   std::map<std::string, uint64_t> scratch;
 };
 
-// One kernel parameter's bytes as the driver copies them. Tensor maps are 128 bytes and are encoded by
-// the launcher, which knows the driver; `tensor_map` then indexes ResolvedLaunch::tensor_maps.
+// One kernel parameter's bytes as the driver copies them. Tensor maps are 128 bytes and are encoded
+// by the launcher, which knows the driver; `tensor_map` then indexes ResolvedLaunch::tensor_maps.
 struct PackedArgument {
   std::vector<std::byte> bytes;
   int tensor_map = -1;
@@ -60,21 +60,31 @@ struct ResolvedStep {
 };
 
 struct ResolvedLaunch {
-  std::vector<ResolvedStep> steps;  // steps whose grid is empty or whose `when` is false are left out
+  std::vector<ResolvedStep>
+      steps;  // steps whose grid is empty or whose `when` is false are left out
   std::vector<ResolvedTensorMap> tensor_maps;
 };
 
-// OK if every guard holds: the recipe's guards, alignment of every given buffer, strides, aliasing.
-// FAILED_PRECONDITION names the first guard that does not.
+// OK if every guard holds: the recipe's guards, alignment of every given buffer, strides (where an
+// extent above 1 makes them matter), and aliasing: buffers one of which is written must not
+// overlap, unless one names the other in may_alias and both begin at the same address.
+// FAILED_PRECONDITION names the first guard that does not hold.
 absl::Status CheckGuards(const LaunchRecipe& recipe, const LaunchArguments& arguments);
 
-// Evaluates everything. INVALID_ARGUMENT names a missing or ill-shaped argument, OUT_OF_RANGE a grid,
-// block, cluster or shared-memory size that no CUDA device takes (grid.x 2^31-1, y and z 65535).
+// Evaluates everything. INVALID_ARGUMENT names a missing or ill-shaped argument, OUT_OF_RANGE a
+// grid, block, cluster or shared-memory size that no CUDA device takes (grid.x 2^31-1, y and z
+// 65535). Does not check guards. Scratch that is zeroed at every launch gets a memset step, before
+// all others; scratch zeroed once is its owner's to zero. Of the given arguments, those that the
+// steps do not use are ignored.
 absl::StatusOr<ResolvedLaunch> ResolveLaunch(const LaunchRecipe& recipe,
                                              const LaunchArguments& arguments);
 
-// Bytes a buffer spans for these sizes: distance from its first to its last element, plus one element;
-// 0 when any extent is 0.
+// Bytes a buffer spans for these sizes: distance from its first to its last element, plus one
+// element; 0 when any extent is 0. INVALID_ARGUMENT for a negative extent or stride, OUT_OF_RANGE
+// beyond 2^63-1.
 absl::StatusOr<int64_t> BufferSpanBytes(const RecipeBuffer& buffer, const SizeBindings& sizes);
+
+// Bytes a scratch argument needs for these sizes; INVALID_ARGUMENT when negative.
+absl::StatusOr<int64_t> ScratchBytes(const RecipeScratch& scratch, const SizeBindings& sizes);
 
 }  // namespace hone
