@@ -46,12 +46,19 @@ struct CompilerInfo {
   std::string headers_path;
   std::string headers_version;
   std::string headers_digest;  // enters artifact keys
+  // What artifacts made by it carry as Artifact::builder ("nvrtc 13.0.88"). An artifact of another
+  // builder under the same key is rebuilt when this compiler is at hand.
+  std::string builder;
+  // What confines the worker: "landlock abi 7", or "none" where the kernel offers nothing. With "none"
+  // a source can read the host's files, so only templates of the catalog may be compiled.
+  std::string sandbox;
 };
 
 // Higher goes first.
 enum class CompilePriority { kInteractive = 2, kTune = 1, kWarm = 0 };
 
 struct CompileOptions {
+  // For the compile itself; waiting for a free worker is not counted.
   absl::Duration timeout = absl::Seconds(60);
   CompilePriority priority = CompilePriority::kTune;
   // The driver that will load the binary as cuDriverGetVersion counts; 0: any.
