@@ -1,0 +1,62 @@
+// The launch stub compiled next to each kernel. Part of cuda_on_cpu.h.
+#pragma once
+
+#if defined(__x86_64__) && defined(__AVX2__) && defined(__FMA__) && defined(__BMI2__)
+#define HONE_CPU_ISA_LEVEL 3
+#else
+#define HONE_CPU_ISA_LEVEL 0
+#endif
+
+namespace hone_cpu {
+
+template <auto Kernel>
+struct Stub;
+
+// Parameters are unpacked once a row; the loop has no other cost than counting, so that threads
+// which never wait cost what an iteration costs.
+template <typename... P, void (*Kernel)(P...)>
+struct Stub<Kernel> {
+  static constexpr uint32_t kCount = sizeof...(P);
+  static constexpr uint32_t kBytes[sizeof...(P) + 1] = {static_cast<uint32_t>(sizeof(P))..., 0};
+
+  __attribute__((flatten)) static void Threads(uint32_t first, P... p) {
+    do {
+      threadIdx.x = first;
+      Kernel(p...);
+    } while (++first < row_end);
+  }
+  template <size_t... I>
+  static void Unpack(void* const* arguments, uint32_t first, std::index_sequence<I...>) {
+    (void)arguments;
+    Threads(first, *static_cast<const std::remove_reference_t<P>*>(arguments[I])...);
+  }
+  static void Row(void* const* arguments, uint32_t first) {
+    Unpack(arguments, first, std::index_sequence_for<P...>());
+  }
+};
+
+template <auto Kernel>
+constexpr HoneCpuEntry MakeEntry() {
+  return {&Stub<Kernel>::Row, Stub<Kernel>::kCount, Stub<Kernel>::kBytes};
+}
+
+}  // namespace hone_cpu
+
+#define HONE_CPU_EXPORT extern "C" __attribute__((visibility("default")))
+
+// HONE_CPU_ENTRY(symbol, kernel expression): the expression may hold commas.
+#define HONE_CPU_ENTRY(symbol, ...) \
+  HONE_CPU_EXPORT const HoneCpuEntry symbol = hone_cpu::MakeEntry<(__VA_ARGS__)>();
+
+HONE_CPU_EXPORT const HoneCpuModule hone_cpu_module = {
+    HONE_CPU_ABI_VERSION,
+    HONE_CPU_ISA_LEVEL,
+    reinterpret_cast<HoneCpuIndex*>(&hone_cpu::threadIdx),
+    reinterpret_cast<HoneCpuIndex*>(&hone_cpu::blockIdx),
+    reinterpret_cast<HoneCpuIndex*>(&hone_cpu::blockDim),
+    reinterpret_cast<HoneCpuIndex*>(&hone_cpu::gridDim),
+    &hone_cpu::row_end,
+    &hone_cpu::dynamic_shared,
+    &hone_cpu::dynamic_shared_bytes,
+    &hone_cpu::runtime,
+};
