@@ -2,6 +2,8 @@
 // ones of a GPU promise. Part of cuda_on_cpu.h.
 #pragma once
 
+#include "hone_cpu_block.h"
+
 namespace hone_cpu {
 
 // Replaces *address by update(old) atomically and returns old; for types whose update is not one

@@ -1,6 +1,8 @@
 // Float and double functions that CUDA has and the C library has not. Part of cuda_on_cpu.h.
 #pragma once
 
+#include "hone_cpu_block.h"
+
 // glibc declares some of these names for itself with C linkage and exports none of them.
 #define HONE_CPU_ALIAS(name, expression) \
   extern "C" inline float name(float x) noexcept(true) { return expression; }

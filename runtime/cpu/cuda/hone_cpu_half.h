@@ -2,6 +2,9 @@
 // Computed in float and rounded once at the end. Part of cuda_on_cpu.h.
 #pragma once
 
+#include "hone_cpu_atomics.h"
+#include "hone_cpu_float.h"
+
 #define HONE_CPU_HALF_UNARY(H, H2, FROM, name, expression) \
   inline H h##name(const H a) {                            \
     const float x = static_cast<float>(a);                 \
