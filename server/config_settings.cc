@@ -1,0 +1,161 @@
+#include "server/config_settings.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace hone {
+namespace {
+
+constexpr int kWorkersMax = 256;
+constexpr absl::Duration kTimeoutMax = absl::Hours(1);
+
+absl::Status Wrong(absl::string_view right) { return absl::InvalidArgumentError(right); }
+
+absl::Status ReadListen(const std::string& text, DaemonConfig& config) {
+  if (!absl::StartsWith(text, "unix:") || text.size() == 5) {
+    return Wrong("give unix:PATH; TCP needs TLS, which this version does not have");
+  }
+  if (text[5] != '/') return Wrong("the path after unix: must begin with /");
+  config.listen = text;
+  return absl::OkStatus();
+}
+
+absl::Status ReadMode(const std::string& text, DaemonConfig& config) {
+  mode_t mode = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '7' || text.size() > 5) return Wrong("give an octal mode such as 0660");
+    mode = mode * 8 + static_cast<mode_t>(c - '0');
+  }
+  if (text.empty() || mode > 0777) return Wrong("give an octal mode from 0600 to 0777");
+  if ((mode & S_IRUSR) == 0 || (mode & S_IWUSR) == 0) {
+    return Wrong("the owner must be able to read and write (06xx)");
+  }
+  config.socket_mode = mode;
+  return absl::OkStatus();
+}
+
+absl::Status ReadGroup(const std::string& text, std::string& group) {
+  if (!text.empty() && !FindGroup(text).ok()) {
+    return Wrong("give the name or number of a group that exists on this machine");
+  }
+  group = text;
+  return absl::OkStatus();
+}
+
+absl::Status ReadDirectory(const std::string& text, std::string& directory) {
+  if (text.empty() || text[0] != '/') return Wrong("give a path that begins with /");
+  directory = text;
+  return absl::OkStatus();
+}
+
+constexpr const char* kDeviceNames[] = {"auto", "cpu", "cuda", "none"};
+
+absl::Status ReadDevice(const std::string& text, DaemonConfig& config) {
+  for (int i = 0; i < 4; ++i) {
+    if (text != kDeviceNames[i]) continue;
+    config.device = static_cast<DeviceChoice>(i);
+    return absl::OkStatus();
+  }
+  return Wrong("give auto, cpu, cuda or none");
+}
+
+absl::Status ReadWorkers(const std::string& text, DaemonConfig& config) {
+  int workers = 0;
+  if (!absl::SimpleAtoi(text, &workers) || workers < 0 || workers > kWorkersMax) {
+    return Wrong(absl::StrCat("give 1 to ", kWorkersMax, ", or 0 for what the machine carries"));
+  }
+  config.workers = workers;
+  return absl::OkStatus();
+}
+
+absl::Status ReadTimeout(const std::string& text, absl::Duration& timeout) {
+  absl::Duration read;
+  int64_t seconds = 0;
+  if (absl::SimpleAtoi(text, &seconds)) {
+    read = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(text, &read)) {
+    return Wrong("give a duration such as 60s or 5m; a plain number counts seconds");
+  }
+  if (read < absl::Milliseconds(100) || read > kTimeoutMax) {
+    return Wrong("give a duration from 100ms to 1h");
+  }
+  timeout = read;
+  return absl::OkStatus();
+}
+
+absl::Status ReadOneOf(const std::string& text, const std::vector<std::string>& choices,
+                       std::string& to) {
+  if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    return Wrong(absl::StrCat("give one of ", absl::StrJoin(choices, ", ")));
+  }
+  to = text;
+  return absl::OkStatus();
+}
+
+std::vector<Setting> MakeSettings() {
+  using Config = DaemonConfig;
+  using Text = const std::string&;
+  return {
+      {"listen", "unix:PATH", "Socket to serve on", ReadListen,
+       [](const Config& c) { return c.listen; }},
+      {"socket-mode", "MODE", "Permissions of the socket, octal; its group and others may read",
+       ReadMode, [](const Config& c) { return absl::StrFormat("%04o", c.socket_mode); }},
+      {"socket-group", "GROUP", "Group of the socket",
+       [](Text t, Config& c) { return ReadGroup(t, c.socket_group); },
+       [](const Config& c) { return c.socket_group; }},
+      {"admin-group", "GROUP", "Members may tune, register and compile; others may get and list",
+       [](Text t, Config& c) { return ReadGroup(t, c.admin_group); },
+       [](const Config& c) { return c.admin_group; }},
+      {"cache-dir", "DIR", "Where binaries and timings are kept; made when missing",
+       [](Text t, Config& c) { return ReadDirectory(t, c.cache_dir); },
+       [](const Config& c) { return c.cache_dir; }},
+      {"kernels", "DIR", "Catalog of templates, one directory each",
+       [](Text t, Config& c) { return ReadDirectory(t, c.kernels_dir); },
+       [](const Config& c) { return c.kernels_dir; }},
+      {"device", "KIND", "auto (CUDA devices, else the CPU reference device), cpu, cuda or none",
+       ReadDevice,
+       [](const Config& c) { return std::string(kDeviceNames[static_cast<size_t>(c.device)]); }},
+      {"workers", "N", "Compile workers; 0: what the machine carries", ReadWorkers,
+       [](const Config& c) { return absl::StrCat(c.workers); }},
+      {"compile-timeout", "DURATION", "Limit of one compile",
+       [](Text t, Config& c) { return ReadTimeout(t, c.compile_timeout); },
+       [](const Config& c) { return absl::FormatDuration(c.compile_timeout); }},
+      {"drain-timeout", "DURATION", "How long SIGTERM waits for calls under way",
+       [](Text t, Config& c) { return ReadTimeout(t, c.drain_timeout); },
+       [](const Config& c) { return absl::FormatDuration(c.drain_timeout); }},
+      {"log-level", "LEVEL", "debug, info, warn or error; debug has a line for every hit",
+       [](Text t, Config& c) {
+         return ReadOneOf(t, {"debug", "info", "warn", "error"}, c.log_level);
+       },
+       [](const Config& c) { return c.log_level; }},
+      {"log-format", "FORMAT", "text or json, on standard error",
+       [](Text t, Config& c) {
+         return ReadOneOf(t, {"text", "json"}, c.log_format);
+       },
+       [](const Config& c) { return c.log_format; }},
+  };
+}
+
+}  // namespace
+
+std::string Setting::variable() const {
+  return absl::StrCat("HONE_", absl::AsciiStrToUpper(key()));
+}
+
+std::string Setting::key() const { return absl::StrReplaceAll(name, {{"-", "_"}}); }
+
+const std::vector<Setting>& Settings() {
+  static const std::vector<Setting>& settings = *new std::vector<Setting>(MakeSettings());
+  return settings;
+}
+
+}  // namespace hone
