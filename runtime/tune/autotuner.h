@@ -27,13 +27,20 @@ struct TuneSpec {
   DeviceInfo device;
   MeasuringPolicy policy;
 
-  int64_t evaluations_max = 0;                           // 0: no limit
+  int64_t evaluations_max = 0;  // 0: no limit
   absl::Duration time_max = absl::InfiniteDuration();
-  std::string strategy;                                  // empty: chosen from the budget
+  absl::Duration compile_timeout = absl::Seconds(60);  // of one candidate
+  absl::Duration launch_timeout = absl::Seconds(10);   // of one launch
+  int64_t memory_bytes_max = 0;                        // of device memory; 0: what there is
+  std::string strategy;                                // empty: chosen from the budget
   uint64_t seed = 0;
-  std::vector<Config> only;                              // empty: the whole space
+  std::vector<Config> only;  // empty: the whole space
   // What is known already: valid samples are not taken again, expired rejections are.
   std::vector<Measurement> known;
+  // A tune over `known` ran to its end and chose a winner. When false, known candidates that are
+  // not clearly behind race again, because the tune that measured them may have been killed
+  // half-way.
+  bool known_race_finished = false;
 };
 
 // Called from the tuning thread, in order.
@@ -43,7 +50,8 @@ class TuneObserver {
   // `candidates`: configs to look at; `reused`: of these, known already.
   virtual void OnStarted(int64_t candidates, int64_t reused, const Config& default_config,
                          int64_t work_bytes, int64_t work_flops) = 0;
-  // A candidate was rejected or got (more) samples. To be kept at once: a killed tune resumes from it.
+  // A candidate was rejected or got (more) samples. To be kept at once: a killed tune resumes from
+  // it.
   virtual void OnMeasurement(const Measurement& measurement) = 0;
   virtual void OnProgress(int64_t done, int64_t total, const std::string& phase) = 0;
 };
@@ -53,9 +61,9 @@ struct TuneOutcome {
   int64_t measured = 0;                   // newly sampled
   int64_t rejected = 0;                   // newly rejected
   int64_t reused = 0;
-  int64_t compiled = 0;                   // compiles that were not answered from the cache
+  int64_t compiled = 0;  // compiles that were not answered from the cache
   bool unverified = false;
-  std::string stopped_early;              // why; empty when the space or the budget was covered
+  std::string stopped_early;  // why; empty when the space or the budget was covered
 };
 
 class Autotuner {
@@ -63,11 +71,11 @@ class Autotuner {
   // `compiler` must outlive this object.
   explicit Autotuner(Compiler* compiler);
 
-  // Blocks. Uses `profiler` exclusively. Stops at the next candidate once `cancelled` returns true and
-  // then returns what it has. An error means that nothing could be tried (no such device, reference
-  // does not compile or run); a tune in which no candidate survived is OK here and has no samples.
-  absl::StatusOr<TuneOutcome> Tune(const TuneSpec& spec, Profiler& profiler,
-                                   TuneObserver& observer,
+  // Blocks. Uses `profiler` exclusively. Stops at the next candidate once `cancelled` returns true
+  // and then returns what it has. An error means that nothing could be tried (no such device,
+  // reference does not compile or run); a tune in which no candidate survived is OK here and has no
+  // samples.
+  absl::StatusOr<TuneOutcome> Tune(const TuneSpec& spec, Profiler& profiler, TuneObserver& observer,
                                    const std::function<bool()>& cancelled);
 
  private:

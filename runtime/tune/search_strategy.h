@@ -31,8 +31,8 @@ std::unique_ptr<SearchStrategy> MakeRandom(const ConfigSpace& space, std::vector
 // Exactly these, in this order.
 std::unique_ptr<SearchStrategy> MakeFixed(std::vector<Config> configs);
 
-// "exhaustive", "random", or empty: exhaustive when `evaluations_max` (0: no limit) covers the space,
-// else random. INVALID_ARGUMENT lists the names.
+// "exhaustive", "random", or empty: exhaustive when `evaluations_max` (0: no limit) covers the
+// space, else random. INVALID_ARGUMENT lists the names.
 absl::StatusOr<std::unique_ptr<SearchStrategy>> MakeStrategy(const std::string& name,
                                                              const ConfigSpace& space,
                                                              std::vector<Config> seeds,

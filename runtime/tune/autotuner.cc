@@ -1,0 +1,490 @@
+#include "runtime/tune/autotuner.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/tune/candidate_builder.h"
+#include "runtime/tune/race.h"
+#include "runtime/tune/resource_check.h"
+#include "runtime/tune/search_strategy.h"
+
+namespace hone {
+namespace {
+
+// Invalid points are recorded with their constraint only in spaces that a person can read through.
+constexpr int64_t kRecordedProductMax = 1024;
+// How long a timeout, a crash or an unstable result keeps a candidate from being tried again.
+constexpr absl::Duration kRejectionExpiry = absl::Hours(1);
+// Built candidates waiting for the lane; beyond, compiling pauses.
+constexpr size_t kReadyMax = 256;
+// Ranks by time beyond which a candidate far behind is not kept loaded for the race.
+constexpr double kHopelessRatio = 1.5;
+
+bool Settled(const Measurement& measurement) {
+  if (!measurement.rejection) return !measurement.samples_ns.empty();
+  if (!Expires(measurement.rejection->kind)) return true;
+  const absl::Time at = absl::FromUnixMillis(measurement.measured_at_unix_ms);
+  return absl::Now() - at < kRejectionExpiry;
+}
+
+// Hands out configs to compile threads and their results to the lane.
+class CompileStage {
+ public:
+  CompileStage(const CandidateBuilder& builder, std::function<std::optional<Config>()> next,
+               int threads)
+      : builder_(builder), next_(std::move(next)) {
+    running_ = threads;
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  }
+  ~CompileStage() {
+    {
+      MutexLock lock(&mutex_);
+      stopped_ = true;
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // The next built candidate in any order, `first` before all others; nullopt at the end.
+  std::optional<absl::StatusOr<BuiltCandidate>> Pop(const std::optional<Config>& first) {
+    MutexLock lock(&mutex_);
+    wanted_ = first;
+    mutex_.Await(absl::Condition(this, &CompileStage::CanPop));
+    if (ready_.empty()) return std::nullopt;
+    auto it = ready_.begin();
+    if (wanted_) {
+      const auto found = std::find_if(ready_.begin(), ready_.end(), [&](const auto& item) {
+        return !item.ok() || item->config == *wanted_;
+      });
+      if (found != ready_.end()) it = found;
+    }
+    auto item = std::move(*it);
+    ready_.erase(it);
+    return item;
+  }
+
+ private:
+  bool CanPop() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (running_ == 0) return true;
+    if (!wanted_) return !ready_.empty();
+    return std::any_of(ready_.begin(), ready_.end(),
+                       [&](const auto& item) { return !item.ok() || item->config == *wanted_; });
+  }
+  // While a certain candidate is awaited, the bound must not keep it from arriving.
+  bool MayPush() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopped_ || wanted_ || ready_.size() < kReadyMax;
+  }
+
+  void Work() {
+    while (true) {
+      std::optional<Config> config;
+      {
+        MutexLock lock(&mutex_);
+        mutex_.Await(absl::Condition(this, &CompileStage::MayPush));
+        if (!stopped_) config = next_();
+        if (!config) {
+          --running_;
+          return;
+        }
+      }
+      auto built = builder_.Build(*config);
+      MutexLock lock(&mutex_);
+      const bool ok = built.ok();
+      ready_.push_back(std::move(built));
+      if (!ok) stopped_ = true;  // the service itself failed: the same would hit every other config
+    }
+  }
+
+  const CandidateBuilder& builder_;
+  Mutex mutex_;
+  std::function<std::optional<Config>()> next_ ABSL_GUARDED_BY(mutex_);
+  std::deque<absl::StatusOr<BuiltCandidate>> ready_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Config> wanted_ ABSL_GUARDED_BY(mutex_);
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+// One tune from plan to outcome.
+class TuneSession {
+ public:
+  TuneSession(Compiler* compiler, const TuneSpec& spec, Profiler& profiler, TuneObserver& observer,
+              const std::function<bool()>& cancelled)
+      : compiler_(compiler),
+        spec_(spec),
+        profiler_(profiler),
+        observer_(observer),
+        cancelled_(cancelled),
+        facts_(spec.device.Facts()),
+        deadline_(absl::Now() + spec.time_max) {}
+
+  absl::StatusOr<TuneOutcome> Run() {
+    HONE_RETURN_IF_ERROR(spec_.kernel_template->SupportsArchitecture(spec_.device.architecture));
+    HONE_ASSIGN_OR_RETURN(ConfigSpace space,
+                          ConfigSpace::Create(spec_.kernel_template, spec_.problem,
+                                              spec_.device.architecture, facts_));
+    space_ = std::make_unique<ConfigSpace>(std::move(space));
+    HONE_RETURN_IF_ERROR(Plan());
+    if (!work_.empty()) HONE_RETURN_IF_ERROR(Measure());
+    return Finish();
+  }
+
+ private:
+  struct Entry {
+    Measurement measurement;
+    int64_t id = -1;     // loaded in the profiler under this id
+    bool fresh = false;  // measured or rejected by this tune
+  };
+
+  absl::Status Plan() {
+    for (const Measurement& known : spec_.known) {
+      if (Settled(known)) entries_[known.config].measurement = known;
+    }
+    const auto default_config = space_->Default();
+    if (default_config.ok()) default_ = *default_config;
+    std::vector<Config> candidates;
+    if (spec_.only.empty()) {
+      HONE_ASSIGN_OR_RETURN(candidates, Propose());
+    } else {
+      HONE_ASSIGN_OR_RETURN(candidates, ProposeOnly());
+    }
+    std::set<Config> queued;
+    for (const Config& config : candidates) {
+      if (!entries_.contains(config) && queued.insert(config).second) work_.push_back(config);
+    }
+    reused_ = static_cast<int64_t>(candidates.size() - work_.size());
+    AddRacersFromStore();
+    int64_t work_bytes = 0, work_flops = 0;
+    HONE_RETURN_IF_ERROR(EvaluateWork(candidates, &work_bytes, &work_flops));
+    observer_.OnStarted(static_cast<int64_t>(candidates.size()), reused_,
+                        default_.value_or(Config()), work_bytes, work_flops);
+    if (spec_.only.empty()) RecordInvalidPoints();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Config>> Propose() {
+    std::vector<Config> seeds;
+    if (default_) seeds.push_back(*default_);
+    for (const Config& prior : space_->Priors()) seeds.push_back(prior);
+    HONE_ASSIGN_OR_RETURN(auto strategy, MakeStrategy(spec_.strategy, *space_, std::move(seeds),
+                                                      spec_.evaluations_max, spec_.seed));
+    std::vector<Config> candidates;
+    while (spec_.evaluations_max == 0 ||
+           static_cast<int64_t>(candidates.size()) < spec_.evaluations_max) {
+      std::optional<Config> config = strategy->Next();
+      if (!config) break;
+      candidates.push_back(*std::move(config));
+    }
+    if (candidates.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("no config of template '", spec_.kernel_template->name(),
+                       "' satisfies its constraints for ", spec_.problem.ToString()));
+    }
+    return candidates;
+  }
+
+  // Configs named by the caller: one that breaks a constraint is a rejection like any other.
+  absl::StatusOr<std::vector<Config>> ProposeOnly() {
+    std::vector<Config> candidates;
+    for (const Config& config : spec_.only) {
+      const absl::Status valid = space_->Validate(config);
+      if (valid.code() == absl::StatusCode::kFailedPrecondition) {
+        Reject(config,
+               {.kind = RejectionKind::kConstraint, .detail = std::string(valid.message())});
+      } else if (!valid.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("configs: '", config.ToString(), "': ", valid.message()));
+      } else {
+        candidates.push_back(config);
+      }
+    }
+    return candidates;
+  }
+
+  void RecordInvalidPoints() {
+    if (space_->product_size() > kRecordedProductMax) return;
+    for (int64_t i = 0; i < space_->product_size(); ++i) {
+      const Config config = space_->At(i);
+      if (entries_.contains(config)) continue;
+      const absl::Status valid = space_->Validate(config);
+      if (valid.ok()) continue;
+      Reject(config, {.kind = RejectionKind::kConstraint, .detail = std::string(valid.message())});
+    }
+  }
+
+  // New candidates must meet the incumbent in the same rounds; and a race that was cut short is run
+  // again among those that could have won it.
+  void AddRacersFromStore() {
+    const Measurement* best = nullptr;
+    for (const auto& [config, entry] : entries_) {
+      const Measurement& known = entry.measurement;
+      if (known.rejection || !space_->Validate(config).ok()) continue;
+      if (best == nullptr || known.median_ns < best->median_ns) best = &known;
+    }
+    if (best == nullptr) return;
+    if (spec_.known_race_finished) {
+      if (!work_.empty()) work_.push_back(best->config);
+      return;
+    }
+    for (const auto& [config, entry] : entries_) {
+      const Measurement& known = entry.measurement;
+      if (!known.rejection && space_->Validate(config).ok() && !ClearlyBehind(known, *best)) {
+        work_.push_back(config);
+      }
+    }
+  }
+
+  absl::Status EvaluateWork(const std::vector<Config>& candidates, int64_t* bytes, int64_t* flops) {
+    if (candidates.empty()) return absl::OkStatus();
+    const CandidateBuilder builder = Builder();
+    HONE_ASSIGN_OR_RETURN(const LaunchRecipe recipe, builder.Outline(candidates.front()));
+    SizeBindings sizes = spec_.problem.dynamic_sizes();
+    sizes.insert(facts_.begin(), facts_.end());
+    HONE_ASSIGN_OR_RETURN(*bytes, recipe.work_bytes.Evaluate(sizes));
+    HONE_ASSIGN_OR_RETURN(*flops, recipe.work_flops.Evaluate(sizes));
+    return absl::OkStatus();
+  }
+
+  CandidateBuilder Builder() const {
+    return CandidateBuilder(compiler_, spec_.kernel_template, spec_.problem,
+                            spec_.device.architecture, facts_,
+                            {.timeout = spec_.compile_timeout,
+                             .priority = CompilePriority::kTune,
+                             .driver_version = spec_.device.driver_version});
+  }
+
+  absl::Status Measure() {
+    const CandidateBuilder builder = Builder();
+    HONE_RETURN_IF_ERROR(Begin(builder));
+    absl::Status status = CheckAll(builder);
+    if (status.ok() && !Stopping()) status = Race();
+    for (auto& [config, entry] : entries_) {
+      if (entry.id >= 0) profiler_.Forget(entry.id);
+    }
+    profiler_.End();
+    if (status.ok()) return status;
+    // What was measured stays; only a tune that got nowhere is an error.
+    const bool any = std::any_of(entries_.begin(), entries_.end(), [](const auto& item) {
+      return item.second.fresh && !item.second.measurement.rejection;
+    });
+    if (!any) return status;
+    stopped_early_ = std::string(status.message());
+    return absl::OkStatus();
+  }
+
+  absl::Status Begin(const CandidateBuilder& builder) {
+    observer_.OnProgress(0, static_cast<int64_t>(work_.size()), "compiling");
+    ProfileProblem problem;
+    problem.sizes = spec_.problem.dynamic_sizes();
+    problem.policy = spec_.policy;
+    HONE_RETURN_IF_ERROR(builder.BuildCheck(&problem.check, &problem.check_artifact));
+    HONE_ASSIGN_OR_RETURN(problem.arguments, builder.Outline(work_.front()));
+    problem.launch_timeout = spec_.launch_timeout;
+    problem.memory_bytes_max = spec_.memory_bytes_max;
+    unverified_ = problem.check.references.empty();
+    return profiler_.Begin(problem);
+  }
+
+  absl::Status CheckAll(const CandidateBuilder& builder) {
+    const auto total = static_cast<int64_t>(work_.size());
+    // The default first: without a reference the others are compared with it.
+    std::optional<Config> first;
+    if (default_ && std::find(work_.begin(), work_.end(), *default_) != work_.end()) {
+      first = default_;
+      std::erase(work_, *default_);
+      work_.insert(work_.begin(), *default_);
+    }
+    size_t next = 0;
+    const int threads =
+        static_cast<int>(std::min<int64_t>(total, std::max(1, compiler_->parallelism())));
+    CompileStage stage(
+        builder,
+        [&]() -> std::optional<Config> {
+          if (next == work_.size()) return std::nullopt;
+          return work_[next++];
+        },
+        threads);
+    for (int64_t done = 0;; ++done) {
+      observer_.OnProgress(done, total, "measuring");
+      if (Stopping()) return absl::OkStatus();
+      auto built = stage.Pop(first);
+      if (!built) return absl::OkStatus();
+      HONE_RETURN_IF_ERROR(built->status());
+      first.reset();
+      HONE_RETURN_IF_ERROR(CheckOne(**built));
+    }
+  }
+
+  absl::Status CheckOne(BuiltCandidate& built) {
+    if (!built.cached && !built.rejection) ++compiled_;
+    if (built.rejection) {
+      Reject(built.config, *std::move(built.rejection));
+      return absl::OkStatus();
+    }
+    const auto launch = ResolveLaunch(
+        built.recipe, OutlineArguments(built.recipe, spec_.problem.dynamic_sizes(), facts_));
+    if (!launch.ok()) {
+      Reject(built.config,
+             {.kind = RejectionKind::kLaunch, .detail = std::string(launch.status().message())});
+      return absl::OkStatus();
+    }
+    if (auto rejection = CheckResources(built.artifact, *launch, spec_.device.limits)) {
+      Reject(built.config, *std::move(rejection));
+      return absl::OkStatus();
+    }
+    ProfileCandidate candidate{
+        .id = next_id_++,
+        .config = built.config,
+        .artifact = built.artifact,
+        .recipe = built.recipe,
+        .check_sizes = SmallCheckSizes(*spec_.kernel_template, spec_.problem, built.recipe)};
+    HONE_ASSIGN_OR_RETURN(CheckResult check, profiler_.Check(candidate));
+    if (check.rejection) {
+      Reject(built.config, *std::move(check.rejection));
+      return absl::OkStatus();
+    }
+    Measurement measurement = Stamped(built.config);
+    measurement.verified = check.verified;
+    measurement.verified_sizes = std::move(check.verified_sizes);
+    measurement.output_sha256 = std::move(check.output_sha256);
+    measurement.artifact_sha256 = built.artifact.sha256;
+    measurement.compiler_build = built.artifact.builder;
+    return Probe(candidate.id, std::move(measurement));
+  }
+
+  absl::Status Probe(int64_t id, Measurement measurement) {
+    // The first sample tells how many more a slow kernel may have.
+    HONE_ASSIGN_OR_RETURN(SampleResult first, profiler_.Sample(id, 1));
+    if (!first.rejection && !first.samples_ns.empty()) {
+      const int more = SamplesFor(first.samples_ns.front(), kProbeSamples) - 1;
+      if (more > 0) {
+        HONE_ASSIGN_OR_RETURN(SampleResult rest, profiler_.Sample(id, more));
+        first.rejection = std::move(rest.rejection);
+        first.samples_ns.insert(first.samples_ns.end(), rest.samples_ns.begin(),
+                                rest.samples_ns.end());
+      }
+    }
+    if (first.rejection) {
+      Reject(measurement.config, *std::move(first.rejection));
+      return absl::OkStatus();
+    }
+    measurement.samples_ns = std::move(first.samples_ns);
+    measurement.clock_mhz = first.clock_mhz;
+    Summarise(measurement);
+    best_ns_ = std::min(best_ns_, measurement.median_ns);
+    Entry& entry = entries_[measurement.config];
+    entry.fresh = true;
+    entry.measurement = measurement;
+    const bool hopeless = measurement.median_ns > kHopelessRatio * best_ns_ &&
+                          !(default_ && measurement.config == *default_);
+    if (hopeless) {
+      profiler_.Forget(id);
+    } else {
+      entry.id = id;
+    }
+    ++measured_;
+    observer_.OnMeasurement(entry.measurement);
+    return absl::OkStatus();
+  }
+
+  absl::Status Race() {
+    std::vector<Racer> racers;
+    for (auto& [config, entry] : entries_) {
+      if (entry.id < 0) continue;
+      racers.push_back({.id = entry.id,
+                        .measurement = &entry.measurement,
+                        .always = default_ && config == *default_});
+    }
+    observer_.OnProgress(0, kRounds, "timing");
+    const absl::Status status = RunRace(profiler_, racers, [&](int round) {
+      observer_.OnProgress(round + 1, kRounds, "timing");
+      return !Stopping();
+    });
+    for (const Racer& racer : racers) observer_.OnMeasurement(*racer.measurement);
+    return status;
+  }
+
+  absl::StatusOr<TuneOutcome> Finish() {
+    TuneOutcome outcome;
+    for (auto& [config, entry] : entries_) outcome.measurements.push_back(entry.measurement);
+    std::stable_sort(outcome.measurements.begin(), outcome.measurements.end(),
+                     [&](const Measurement& a, const Measurement& b) {
+                       return space_->IndexOf(a.config) < space_->IndexOf(b.config);
+                     });
+    outcome.measured = measured_;
+    outcome.rejected = rejected_;
+    outcome.reused = reused_;
+    outcome.compiled = compiled_;
+    outcome.unverified = unverified_;
+    outcome.stopped_early = stopped_early_;
+    return outcome;
+  }
+
+  Measurement Stamped(const Config& config) const {
+    Measurement measurement;
+    measurement.config = config;
+    measurement.measured_at_unix_ms = absl::ToUnixMillis(absl::Now());
+    measurement.driver = spec_.device.driver;
+    return measurement;
+  }
+
+  void Reject(const Config& config, Rejection rejection) {
+    Entry& entry = entries_[config];
+    entry.measurement = Stamped(config);
+    entry.measurement.rejection = std::move(rejection);
+    entry.fresh = true;
+    entry.id = -1;
+    ++rejected_;
+    observer_.OnMeasurement(entry.measurement);
+  }
+
+  // True once the tune should end; says why.
+  bool Stopping() {
+    if (cancelled_()) {
+      stopped_early_ = "cancelled";
+    } else if (absl::Now() >= deadline_) {
+      stopped_early_ = "the budget of seconds is spent";
+    }
+    return !stopped_early_.empty();
+  }
+
+  Compiler* const compiler_;
+  const TuneSpec& spec_;
+  Profiler& profiler_;
+  TuneObserver& observer_;
+  const std::function<bool()>& cancelled_;
+  const DeviceFacts facts_;
+  const absl::Time deadline_;
+
+  std::unique_ptr<ConfigSpace> space_;
+  std::optional<Config> default_;
+  std::vector<Config> work_;         // to build and measure, in this order
+  std::map<Config, Entry> entries_;  // known and new
+  int64_t next_id_ = 1;
+  double best_ns_ = std::numeric_limits<double>::infinity();
+  int64_t measured_ = 0, rejected_ = 0, reused_ = 0, compiled_ = 0;
+  bool unverified_ = false;
+  std::string stopped_early_;
+};
+
+}  // namespace
+
+Autotuner::Autotuner(Compiler* compiler) : compiler_(compiler) {}
+
+absl::StatusOr<TuneOutcome> Autotuner::Tune(const TuneSpec& spec, Profiler& profiler,
+                                            TuneObserver& observer,
+                                            const std::function<bool()>& cancelled) {
+  return TuneSession(compiler_, spec, profiler, observer, cancelled).Run();
+}
+
+}  // namespace hone

@@ -1,0 +1,64 @@
+#include "runtime/tune/winner.h"
+
+#include <algorithm>
+
+namespace hone {
+namespace {
+
+bool Contends(const ConfigSpace& space, const Measurement& measurement) {
+  return !measurement.rejection && !measurement.samples_ns.empty() &&
+         space.Validate(measurement.config).ok();
+}
+
+double Noise(const Measurement& a, const Measurement& b) {
+  const double spread = std::min(std::max(a.spread, b.spread), kNoiseShareMax);
+  return std::max(kTieMargin, spread);
+}
+
+}  // namespace
+
+std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
+                                         const std::vector<Measurement>& measurements) {
+  std::vector<size_t> contenders;
+  bool any_verified = false;
+  for (size_t i = 0; i < measurements.size(); ++i) {
+    if (!Contends(space, measurements[i])) continue;
+    contenders.push_back(i);
+    any_verified |= measurements[i].verified;
+  }
+  if (any_verified) {
+    std::erase_if(contenders, [&](size_t i) { return !measurements[i].verified; });
+  }
+  if (contenders.empty()) return std::nullopt;
+
+  const auto faster = [&](size_t a, size_t b) {
+    return measurements[a].median_ns < measurements[b].median_ns;
+  };
+  const size_t fastest = *std::min_element(contenders.begin(), contenders.end(), faster);
+  const double tied_ns = measurements[fastest].median_ns * (1 + kTieMargin);
+  size_t winner = fastest;
+  for (const size_t i : contenders) {
+    if (measurements[i].median_ns <= tied_ns &&
+        space.IndexOf(measurements[i].config) < space.IndexOf(measurements[winner].config)) {
+      winner = i;
+    }
+  }
+  if (const auto default_config = space.Default(); default_config.ok()) {
+    for (const size_t i : contenders) {
+      const Measurement& standing = measurements[i];
+      if (standing.config == *default_config &&
+          measurements[winner].median_ns >
+              standing.median_ns * (1 - Noise(standing, measurements[winner]))) {
+        winner = i;
+      }
+    }
+  }
+
+  WinnerChoice choice{.winner = winner, .runner_up = std::nullopt};
+  for (const size_t i : contenders) {
+    if (i != winner && (!choice.runner_up || faster(i, *choice.runner_up))) choice.runner_up = i;
+  }
+  return choice;
+}
+
+}  // namespace hone

@@ -1,0 +1,31 @@
+// The winner as a query over measurements.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "runtime/kernel/config_space.h"
+#include "runtime/kernel/measurement.h"
+
+namespace hone {
+
+// Candidates within this share of the fastest count as tied with it; the first declared wins. One
+// per cent is what medians of cold-cache samples repeat within on an otherwise idle GPU.
+inline constexpr double kTieMargin = 0.01;
+// The default config stays unless the winner beats it by more than noise: the larger of the tie
+// margin and both spreads, the spreads counted up to this share, so that one noisy default cannot
+// hide a clear win.
+inline constexpr double kNoiseShareMax = 0.05;
+
+struct WinnerChoice {
+  size_t winner = 0;                // indices into the measurements
+  std::optional<size_t> runner_up;  // the fastest other one
+};
+
+// Among the measurements with samples whose config is valid in `space`. nullopt if there is none.
+// Deterministic: depends on medians, spreads and declaration order only. A verified candidate is
+// never beaten by an unverified one.
+std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
+                                         const std::vector<Measurement>& measurements);
+
+}  // namespace hone

@@ -1,0 +1,102 @@
+#include "runtime/tune/winner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/simple_template.h"
+
+namespace hone {
+namespace {
+
+class WinnerTest : public testing::Test {
+ protected:
+  WinnerTest()
+      : template_(SimpleTemplate()),
+        space_(*ConfigSpace::Create(template_, *Problem::Create(*template_, {{"n", int64_t{4096}}}),
+                                    "sm_90a", {})) {}
+
+  void Timed(const std::string& config, std::vector<double> samples_ns, bool verified = true) {
+    Measurement measurement;
+    measurement.config = *Config::Parse(config);
+    measurement.samples_ns = std::move(samples_ns);
+    measurement.verified = verified;
+    Summarise(measurement);
+    measurements_.push_back(measurement);
+  }
+  void Rejected(const std::string& config, RejectionKind kind) {
+    Measurement measurement;
+    measurement.config = *Config::Parse(config);
+    measurement.rejection = Rejection{.kind = kind, .detail = "scripted"};
+    measurements_.push_back(measurement);
+  }
+  std::string Winner() {
+    const auto choice = ChooseWinner(space_, measurements_);
+    return choice ? measurements_[choice->winner].config.ToString() : "none";
+  }
+  std::string RunnerUp() {
+    const auto choice = ChooseWinner(space_, measurements_);
+    return choice && choice->runner_up ? measurements_[*choice->runner_up].config.ToString()
+                                       : "none";
+  }
+
+  KernelTemplatePtr template_;
+  ConfigSpace space_;
+  std::vector<Measurement> measurements_;
+};
+
+TEST_F(WinnerTest, FastestVerifiedCandidateWins) {
+  Timed("XBLOCK=64 VEC=1", {100, 100, 100});
+  Timed("XBLOCK=128 VEC=4", {50, 50, 50});
+  Timed("XBLOCK=256 VEC=4", {70, 70, 70});
+  EXPECT_EQ(Winner(), "XBLOCK=128 VEC=4");
+  EXPECT_EQ(RunnerUp(), "XBLOCK=256 VEC=4");
+}
+
+// scenario P27
+TEST_F(WinnerTest, RejectedCandidateCannotWinHoweverFast) {
+  Timed("XBLOCK=64 VEC=1", {100, 100, 100});
+  Rejected("XBLOCK=128 VEC=4", RejectionKind::kWrongResult);
+  EXPECT_EQ(Winner(), "XBLOCK=64 VEC=1");
+  EXPECT_EQ(RunnerUp(), "none");
+}
+
+TEST_F(WinnerTest, VerifiedBeatsUnverifiedWhateverItsTime) {
+  Timed("XBLOCK=128 VEC=1", {100, 100, 100});
+  Timed("XBLOCK=256 VEC=4", {10, 10, 10}, /*verified=*/false);
+  EXPECT_EQ(Winner(), "XBLOCK=128 VEC=1");
+}
+
+// scenario P23
+TEST_F(WinnerTest, TiesWithinTheMarginGoToTheFirstDeclared) {
+  Timed("XBLOCK=256 VEC=4", {50.0, 50.0, 50.0});
+  Timed("XBLOCK=128 VEC=4", {50.4, 50.4, 50.4});
+  Timed("XBLOCK=64 VEC=1", {100, 100, 100});
+  EXPECT_EQ(Winner(), "XBLOCK=128 VEC=4");
+}
+
+TEST_F(WinnerTest, DefaultStaysUnlessBeatenByMoreThanNoise) {
+  Timed("XBLOCK=64 VEC=1", {98, 100, 102, 104});
+  Timed("XBLOCK=128 VEC=4", {97, 99, 100, 102});
+  EXPECT_EQ(Winner(), "XBLOCK=64 VEC=1");
+}
+
+TEST_F(WinnerTest, NoisyDefaultCannotHideAClearWin) {
+  Timed("XBLOCK=64 VEC=1", {60, 100, 140, 200});
+  Timed("XBLOCK=128 VEC=4", {80, 80, 80, 80});
+  EXPECT_EQ(Winner(), "XBLOCK=128 VEC=4");
+}
+
+// scenario P30
+TEST_F(WinnerTest, MeasurementsOfConfigsNoLongerDeclaredDoNotCount) {
+  Timed("XBLOCK=512 VEC=4", {1, 1, 1});
+  Timed("XBLOCK=128 VEC=4", {50, 50, 50});
+  EXPECT_EQ(Winner(), "XBLOCK=128 VEC=4");
+}
+
+TEST_F(WinnerTest, NothingMeasuredGivesNoWinner) {
+  Rejected("XBLOCK=64 VEC=1", RejectionKind::kCompile);
+  EXPECT_EQ(Winner(), "none");
+}
+
+}  // namespace
+}  // namespace hone
