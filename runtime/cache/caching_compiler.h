@@ -15,10 +15,10 @@
 
 namespace hone {
 
-// Thread-safe. However many callers ask for one key at once, one compile runs; a caller's timeout does
-// not end it for the others. Failures are not stored: the source's own errors are cheap to find again,
-// and a timeout says something about a moment. A store that cannot be written does not cost the caller
-// the artifact; CompileOutcome::not_cached_reason says why.
+// Thread-safe. However many callers ask for one key at once, one compile runs; a caller's timeout
+// does not end it for the others. Failures are not stored: the source's own errors are cheap to
+// find again, and a timeout says something about a moment. A store that cannot be written does not
+// cost the caller the artifact; CompileOutcome::not_cached_reason says why.
 class CachingCompiler : public Compiler {
  public:
   // Both must outlive this object.
@@ -45,6 +45,11 @@ class CachingCompiler : public Compiler {
 
  private:
   struct Flight;
+  absl::StatusOr<std::optional<Artifact>> LookupKey(const Key& key);
+  absl::StatusOr<CompileOutcome> LookupOrCompile(const Key& key, const std::string& builder,
+                                                 const Program& program,
+                                                 const CompileOptions& options);
+
   Compiler* const inner_;
   KernelStore* const store_;
   Mutex mutex_;

@@ -1,8 +1,8 @@
 // The front door: memory, single flight, get or tune.
 //
 // A hit is one look-up in memory: no compiler, GPU or disk. Everything else runs on the cache's own
-// threads; callers are answered through a callback by the time they named, and the shared work goes on
-// without them.
+// threads; callers are answered through a callback by the time they named, and the shared work goes
+// on without them.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/cache/caching_compiler.h"
 #include "runtime/compile/compiler.h"
 #include "runtime/device/profiler.h"
 #include "runtime/kernel/keys.h"
@@ -31,7 +32,7 @@ enum class AnswerSource { kTuned = 1, kBucket = 2, kNearest = 3, kDefault = 4 };
 struct TargetSpec {
   std::string architecture;  // empty: the device's
   std::optional<DeviceFingerprint> device;
-  int driver_version = 0;    // 0: the daemon's own or unknown
+  int driver_version = 0;  // 0: the daemon's own or unknown
   int device_index = 0;
 };
 
@@ -78,12 +79,12 @@ class TuneRun {
 
   virtual ~TuneRun() = default;
   virtual const std::string& key() const = 0;
-  // Past events are replayed to the listener first, then new ones follow in order, each exactly once;
-  // kFinished is the last. The listener runs on the tune's thread (replay: on the caller's) and must
-  // not block. Returns an id for Unsubscribe.
+  // Past events are replayed to the listener first, then new ones follow in order, each exactly
+  // once; kFinished is the last. The listener runs on the tune's thread (replay: on the caller's)
+  // and must not block. Returns an id for Unsubscribe.
   virtual int64_t Subscribe(Listener listener) = 0;
-  // No call of the listener begins after this returns. When the last subscriber leaves a run that only
-  // subscribers wanted, the tune stops at the next candidate and keeps what it measured.
+  // No call of the listener begins after this returns. When the last subscriber leaves a run that
+  // only subscribers wanted, the tune stops at the next candidate and keeps what it measured.
   virtual void Unsubscribe(int64_t id) = 0;
   virtual bool finished() const = 0;
 };
@@ -112,16 +113,17 @@ class KernelCache {
     std::unique_ptr<Profiler> profiler;
   };
   struct Options {
-    int threads = 16;               // for misses; hits need none
-    int queue_max = 1024;           // misses waiting for a thread; beyond: RESOURCE_EXHAUSTED
+    int threads = 16;      // for misses; hits need none
+    int queue_max = 1024;  // misses waiting for a thread; beyond: RESOURCE_EXHAUSTED
     absl::Duration compile_timeout = absl::Seconds(60);
-    absl::Duration worker_idle = absl::Seconds(10);  // a lane releases its device after this
+    absl::Duration launch_timeout = absl::Seconds(10);  // of one launch while tuning
+    absl::Duration worker_idle = absl::Seconds(10);     // a lane releases its device after this
     int64_t memory_entries_max = 100'000;
   };
 
-  // `compiler` is usually a CachingCompiler over the same store. Lanes may be empty: no tune then.
-  // Both pointers must outlive the cache.
-  static std::unique_ptr<KernelCache> Create(Compiler* compiler, KernelStore* store,
+  // `compiler` caches in the same store. Lanes may be empty: no tune then. Both pointers must
+  // outlive the cache.
+  static std::unique_ptr<KernelCache> Create(CachingCompiler* compiler, KernelStore* store,
                                              std::vector<DeviceLane> lanes, Options options);
   virtual ~KernelCache() = default;
 
@@ -135,8 +137,8 @@ class KernelCache {
   // Get for callers that may block.
   absl::StatusOr<KernelAnswer> GetBlocking(KernelRequest request);
 
-  // Starts a tune of exactly this problem or joins the one under way for its key. FAILED_PRECONDITION:
-  // no device for the target.
+  // Starts a tune of exactly this problem or joins the one under way for its key.
+  // FAILED_PRECONDITION: no device for the target.
   virtual absl::StatusOr<std::shared_ptr<TuneRun>> Tune(KernelTemplatePtr kernel_template,
                                                         const Values& values,
                                                         const TargetSpec& target,
@@ -146,9 +148,8 @@ class KernelCache {
   virtual absl::StatusOr<KeyExplanation> Explain(const KernelRequest& request) = 0;
 
   // New generations, from any thread; first the present ones under `template_name` (empty: all).
-  using WatchListener =
-      std::function<void(const std::string& key, const std::string& template_name,
-                         uint64_t generation)>;
+  using WatchListener = std::function<void(const std::string& key, const std::string& template_name,
+                                           uint64_t generation)>;
   virtual int64_t Watch(std::string template_name, WatchListener listener) = 0;
   virtual void Unwatch(int64_t id) = 0;
 

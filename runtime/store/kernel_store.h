@@ -74,9 +74,10 @@ struct TuningPage {
 };
 
 // Thread-safe. A row that no longer parses, or bytes that fail their hash, are DATA_LOSS, never
-// "absent": the caller counts and rebuilds them. Errors of the medium are RESOURCE_EXHAUSTED (disk
-// full, with path and free bytes), FAILED_PRECONDITION (read-only) or UNAVAILABLE (busy past the
-// bound); no message of the database engine is passed on without context.
+// "absent": the caller counts and rebuilds them. They are told once and dropped, so that the next
+// call finds the rest. Errors of the medium are RESOURCE_EXHAUSTED (disk full, with path and free
+// bytes), FAILED_PRECONDITION (read-only) or UNAVAILABLE (busy past the bound); no message of the
+// database engine is passed on without context.
 class KernelStore {
  public:
   virtual ~KernelStore() = default;
@@ -91,8 +92,9 @@ class KernelStore {
   // Described as by the key stored last, with the lowered names of all keys that gave these bytes.
   virtual absl::StatusOr<std::optional<Artifact>> GetArtifactBySha256(
       const std::string& sha256) = 0;
-  // Drops bytes that failed their hash, with every artifact key that leads to them. Measurements
-  // and winners stay: they name configs, whose binaries can be built again. OK if there are none.
+  // Drops bytes that turned out to be unusable, with every artifact key that leads to them.
+  // Measurements and winners stay: they name configs, whose binaries can be built again. OK if
+  // there are none.
   virtual absl::Status QuarantineArtifact(const std::string& sha256) = 0;
 
   // ---- Logs, by id (the SHA-256 of what was kept). A log beyond the store's bound keeps its head
@@ -129,6 +131,7 @@ class KernelStore {
   // Stores it with the next generation of the whole store, which is returned; unchanged variants
   // keep the old one. FAILED_PRECONDITION without PutTuning first.
   virtual absl::StatusOr<uint64_t> PutWinner(const Winner& winner) = 0;
+  // `template_digest` empty: the newest winner of the key under any template.
   virtual absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
                                                           const std::string& template_digest) = 0;
 

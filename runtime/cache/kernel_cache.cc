@@ -1,0 +1,586 @@
+#include "runtime/cache/kernel_cache.h"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "runtime/base/error_info.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/cache/deadline_timer.h"
+#include "runtime/cache/executor.h"
+#include "runtime/cache/kernel_resolver.h"
+#include "runtime/cache/resolved_request.h"
+#include "runtime/cache/tune_run.h"
+#include "runtime/cache/tune_scheduler.h"
+
+namespace hone {
+namespace {
+
+// Threads for look-ups that never compile: they must not queue behind those that do.
+constexpr int kLookupThreads = 4;
+
+bool IsTuned(const KernelAnswer& answer) {
+  return answer.source == AnswerSource::kTuned || answer.source == AnswerSource::kBucket;
+}
+
+// One caller's callback, called once whoever comes first: the answer or the deadline.
+class Waiter {
+ public:
+  explicit Waiter(KernelCache::Done done) : done_(std::move(done)) {}
+  bool Answer(absl::StatusOr<KernelAnswer> answer) {
+    if (answered_.exchange(true)) return false;
+    done_(std::move(answer));
+    return true;
+  }
+  bool answered() const { return answered_; }
+
+  int64_t timer_id = 0;  // of the deadline; set before the waiter is shared
+
+ private:
+  std::atomic<bool> answered_{false};
+  const KernelCache::Done done_;
+};
+
+std::string PolicyName(Policy policy) {
+  switch (policy) {
+    case Policy::kBestAvailable:
+      return "BEST_AVAILABLE";
+    case Policy::kWaitTuned:
+      return "WAIT_TUNED";
+    case Policy::kNoWait:
+      return "NO_WAIT";
+    case Policy::kFrozen:
+      return "FROZEN";
+  }
+  return "UNKNOWN";
+}
+
+class KernelCacheImpl : public KernelCache {
+ public:
+  KernelCacheImpl(CachingCompiler* compiler, KernelStore* store, std::vector<DeviceLane> lanes,
+                  Options options)
+      : compiler_(compiler),
+        store_(store),
+        options_(options),
+        resolver_(compiler, store, options.compile_timeout),
+        scheduler_(compiler, store, &resolver_, std::move(lanes), options,
+                   [this](const TuneRunImpl& run, const Winner& winner) { OnWinner(run, winner); }),
+        builds_(options.threads, options.queue_max),
+        lookups_(kLookupThreads, options.queue_max) {}
+
+  ~KernelCacheImpl() override { Shutdown(); }
+
+  std::optional<KernelAnswer> Find(const KernelRequest& request) override {
+    const auto resolved = Resolve(request);
+    if (!resolved.ok()) return std::nullopt;
+    return FindResolved(*resolved, request.policy);
+  }
+
+  void Get(KernelRequest request, Done done) override;
+
+  absl::StatusOr<std::shared_ptr<TuneRun>> Tune(KernelTemplatePtr kernel_template,
+                                                const Values& values, const TargetSpec& target,
+                                                const TuneOptions& options, bool* joined) override {
+    HONE_ASSIGN_OR_RETURN(
+        const ResolvedRequest resolved,
+        Resolve(
+            {.kernel_template = std::move(kernel_template), .values = values, .target = target}));
+    HONE_ASSIGN_OR_RETURN(auto run, scheduler_.Start(resolved, options, joined));
+    return std::shared_ptr<TuneRun>(std::move(run));
+  }
+
+  absl::StatusOr<KeyExplanation> Explain(const KernelRequest& request) override;
+
+  int64_t Watch(std::string template_name, WatchListener listener) override;
+  void Unwatch(int64_t id) override {
+    MutexLock lock(&watch_mutex_);
+    watchers_.erase(id);
+  }
+
+  std::vector<DeviceInfo> Devices() const override { return scheduler_.devices(); }
+  std::map<std::string, int64_t> Counters() const override;
+  void Shutdown() override;
+
+ private:
+  // Callers of one identity and policy, answered together.
+  struct Flight {
+    std::vector<std::shared_ptr<Waiter>> waiters;
+  };
+  struct Watcher {
+    std::string template_name;
+    WatchListener listener;
+  };
+
+  absl::StatusOr<ResolvedRequest> Resolve(const KernelRequest& request) const;
+  std::optional<KernelAnswer> FindResolved(const ResolvedRequest& request, Policy policy);
+  int64_t Epoch();
+  // Only if no winner was decided since `epoch`, the Epoch() from before the answer was resolved.
+  void Remember(const ResolvedRequest& request, const KernelAnswer& answer, int64_t epoch);
+  absl::StatusOr<KernelAnswer> Compiled(const ResolvedRequest& request, CompilePriority priority);
+  void OnWinner(const TuneRunImpl& run, const Winner& winner);
+
+  void LookUp(const std::string& flight, const ResolvedRequest& request, Policy policy);
+  void Build(const std::string& flight, const ResolvedRequest& request);
+  absl::Status QueueFull(const std::string& what, absl::Duration retry) const;
+  void WaitForTune(const std::string& flight, const ResolvedRequest& request);
+  void AnswerFlight(const std::string& flight, const absl::StatusOr<KernelAnswer>& answer);
+  void OnDeadline(const std::shared_ptr<Waiter>& waiter, const ResolvedRequest& request,
+                  Policy policy, absl::Duration waited);
+  absl::Status Missing(const ResolvedRequest& request, Policy policy) const;
+  void RecordMiss(const ResolvedRequest& request, Policy policy);
+
+  CachingCompiler* const compiler_;
+  KernelStore* const store_;
+  const Options options_;
+  const KernelResolver resolver_;
+
+  std::atomic<int64_t> memory_hits_{0}, store_hits_{0}, misses_{0}, joined_waiters_{0};
+  std::atomic<bool> stopped_{false};
+
+  Mutex memory_mutex_;
+  absl::flat_hash_map<std::string, KernelAnswer> memory_ ABSL_GUARDED_BY(memory_mutex_);
+  std::deque<std::string> memory_order_ ABSL_GUARDED_BY(memory_mutex_);
+  // Grows with every winner.
+  int64_t memory_epoch_ ABSL_GUARDED_BY(memory_mutex_) = 0;
+
+  Mutex flights_mutex_;
+  std::map<std::string, Flight> flights_ ABSL_GUARDED_BY(flights_mutex_);
+
+  Mutex watch_mutex_;
+  std::map<int64_t, Watcher> watchers_ ABSL_GUARDED_BY(watch_mutex_);
+  int64_t next_watch_id_ ABSL_GUARDED_BY(watch_mutex_) = 1;
+
+  // Last, and in this order, so that threads end before what they hand work to: the timer feeds the
+  // look-ups, these the builds, these the lanes.
+  TuneScheduler scheduler_;
+  Executor builds_;
+  Executor lookups_;
+  DeadlineTimer timer_;
+};
+
+absl::StatusOr<ResolvedRequest> KernelCacheImpl::Resolve(const KernelRequest& request) const {
+  ResolvedRequest resolved;
+  resolved.kernel_template = request.kernel_template;
+  HONE_ASSIGN_OR_RETURN(resolved.problem,
+                        Problem::Create(*request.kernel_template, request.values));
+  resolved.policy = MeasuringPolicy().ToString();
+
+  const TargetSpec& target = request.target;
+  const std::vector<DeviceInfo>& devices = scheduler_.devices();
+  const DeviceInfo* local = nullptr;
+  if (target.device) {
+    resolved.device = target.device;
+    resolved.architecture =
+        target.architecture.empty() ? target.device->architecture : target.architecture;
+    for (const DeviceInfo& device : devices) {
+      if (device.fingerprint == *target.device) local = &device;
+    }
+    if (resolved.device->kind == "cpu" && target.architecture.empty()) {
+      resolved.architecture = "cpu";
+    }
+  } else if (!target.architecture.empty()) {
+    resolved.architecture = target.architecture;
+    for (const DeviceInfo& device : devices) {
+      if (local == nullptr && device.architecture == target.architecture) local = &device;
+    }
+  } else {
+    if (target.device_index < 0 ||
+        (target.device_index >= static_cast<int>(devices.size()) && !devices.empty())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "target.device_index: ", target.device_index, " does not exist; this daemon ",
+          "has devices 0 to ", static_cast<int>(devices.size()) - 1));
+    }
+    if (devices.empty()) {
+      ErrorInfo info;
+      info.reason = "NO_DEVICE";
+      return WithErrorInfo(
+          absl::FailedPreconditionError("target: this daemon has no device; name an architecture, "
+                                        "for example sm_90a"),
+          info);
+    }
+    local = &devices[static_cast<size_t>(target.device_index)];
+  }
+  if (local != nullptr) {
+    resolved.device = local->fingerprint;
+    resolved.architecture = local->architecture;
+    resolved.facts = local->Facts();
+    resolved.driver = local->driver;
+    resolved.local = true;
+  }
+  resolved.driver_version = target.driver_version != 0 ? target.driver_version
+                            : local != nullptr         ? local->driver_version
+                                                       : 0;
+  HONE_RETURN_IF_ERROR(request.kernel_template->SupportsArchitecture(resolved.architecture));
+  return resolved;
+}
+
+std::optional<KernelAnswer> KernelCacheImpl::FindResolved(const ResolvedRequest& request,
+                                                          Policy policy) {
+  const std::string identity = request.Identity();
+  MutexLock lock(&memory_mutex_);
+  const auto it = memory_.find(identity);
+  if (it == memory_.end()) return std::nullopt;
+  if (policy == Policy::kWaitTuned && !IsTuned(it->second)) return std::nullopt;
+  ++memory_hits_;
+  return it->second;
+}
+
+int64_t KernelCacheImpl::Epoch() {
+  MutexLock lock(&memory_mutex_);
+  return memory_epoch_;
+}
+
+void KernelCacheImpl::Remember(const ResolvedRequest& request, const KernelAnswer& answer,
+                               int64_t epoch) {
+  std::string identity = request.Identity();
+  MutexLock lock(&memory_mutex_);
+  if (epoch != memory_epoch_) return;
+  if (memory_.insert_or_assign(identity, answer).second) {
+    memory_order_.push_back(std::move(identity));
+  }
+  while (static_cast<int64_t>(memory_order_.size()) > options_.memory_entries_max) {
+    memory_.erase(memory_order_.front());
+    memory_order_.pop_front();
+  }
+}
+
+void KernelCacheImpl::OnWinner(const TuneRunImpl& run, const Winner& winner) {
+  const std::string& digest = run.request().kernel_template->digest();
+  {
+    // A new winner may also be some other problem's bucket or nearest neighbour.
+    MutexLock lock(&memory_mutex_);
+    ++memory_epoch_;
+    std::erase_if(memory_order_, [&](const std::string& identity) {
+      const auto it = memory_.find(identity);
+      if (it != memory_.end() && it->second.kernel->template_digest != digest) return false;
+      memory_.erase(identity);
+      return true;
+    });
+  }
+  const std::string& name = run.request().kernel_template->name();
+  MutexLock lock(&watch_mutex_);
+  for (const auto& [id, watcher] : watchers_) {
+    if (watcher.template_name.empty() || watcher.template_name == name) {
+      watcher.listener(winner.tuning_key, name, winner.generation);
+    }
+  }
+}
+
+void KernelCacheImpl::Get(KernelRequest request, Done done) {
+  if (stopped_) {
+    done(absl::UnavailableError("the daemon is shutting down; try again later"));
+    return;
+  }
+  const auto resolved = Resolve(request);
+  if (!resolved.ok()) {
+    done(resolved.status());
+    return;
+  }
+  if (auto found = FindResolved(*resolved, request.policy)) {
+    done(*std::move(found));
+    return;
+  }
+  auto waiter = std::make_shared<Waiter>(std::move(done));
+  waiter->timer_id = timer_.At(absl::Now() + request.max_wait,
+                               [this, waiter, r = *resolved, policy = request.policy,
+                                wait = request.max_wait] { OnDeadline(waiter, r, policy, wait); });
+  const std::string flight =
+      absl::StrCat(resolved->Identity(), "\n", static_cast<int>(request.policy));
+  bool leader = false;
+  {
+    MutexLock lock(&flights_mutex_);
+    Flight& slot = flights_[flight];
+    leader = slot.waiters.empty();
+    slot.waiters.push_back(waiter);
+  }
+  if (!leader) ++joined_waiters_;
+  if (!leader) return;
+  if (!lookups_.Submit(
+          [this, flight, r = *resolved, policy = request.policy] { LookUp(flight, r, policy); })) {
+    AnswerFlight(flight, QueueFull("requests", absl::Milliseconds(100)));
+  }
+}
+
+void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& request,
+                             Policy policy) {
+  const bool never_compile = policy == Policy::kNoWait || policy == Policy::kFrozen;
+  const int64_t epoch = Epoch();
+  auto found =
+      resolver_.Resolve(request, never_compile ? MissingBinary::kSkip : MissingBinary::kGiveUp,
+                        CompilePriority::kInteractive, policy == Policy::kWaitTuned);
+  if (!found.ok()) {
+    AnswerFlight(flight, found.status());
+    return;
+  }
+  if (*found) {
+    ++store_hits_;
+    Remember(request, **found, epoch);
+    if (!IsTuned(**found)) RecordMiss(request, policy);
+    AnswerFlight(flight, **std::move(found));
+    return;
+  }
+  ++misses_;
+  RecordMiss(request, policy);
+  if (policy == Policy::kWaitTuned) {
+    WaitForTune(flight, request);
+    return;
+  }
+  if (!never_compile) {
+    Build(flight, request);
+    return;
+  }
+  AnswerFlight(flight, Missing(request, policy));
+  if (policy == Policy::kNoWait) {
+    // For the next call; nobody waits, so a full queue just drops it.
+    builds_.Submit([this, request] { (void)Compiled(request, CompilePriority::kWarm); });
+  }
+}
+
+absl::StatusOr<KernelAnswer> KernelCacheImpl::Compiled(const ResolvedRequest& request,
+                                                       CompilePriority priority) {
+  const int64_t epoch = Epoch();
+  HONE_ASSIGN_OR_RETURN(auto answer, resolver_.Resolve(request, MissingBinary::kCompile, priority,
+                                                       /*only_tuned=*/false));
+  if (!answer) return absl::InternalError("a compiling look-up ended without an answer");
+  Remember(request, *answer, epoch);
+  return *std::move(answer);
+}
+
+void KernelCacheImpl::Build(const std::string& flight, const ResolvedRequest& request) {
+  const bool queued = builds_.Submit([this, flight, request] {
+    AnswerFlight(flight, Compiled(request, CompilePriority::kInteractive));
+  });
+  if (!queued) AnswerFlight(flight, QueueFull("compiles", absl::Seconds(1)));
+}
+
+absl::Status KernelCacheImpl::QueueFull(const std::string& what, absl::Duration retry) const {
+  if (stopped_) return absl::UnavailableError("the daemon is shutting down; try again later");
+  ErrorInfo info;
+  info.reason = "QUEUE_FULL";
+  info.available = options_.queue_max;
+  info.retry_after_ms = absl::ToInt64Milliseconds(retry);
+  return WithErrorInfo(absl::ResourceExhaustedError(
+                           absl::StrCat("the queue of ", options_.queue_max, " waiting ", what,
+                                        " is full; retry in ", absl::FormatDuration(retry))),
+                       info);
+}
+
+// Tunes the bucket, so that many sizes share one tune; the request itself is then answered from it.
+void KernelCacheImpl::WaitForTune(const std::string& flight, const ResolvedRequest& request) {
+  ResolvedRequest bucketed = request;
+  bucketed.problem = request.problem.Bucketed(*request.kernel_template);
+  bool joined = false;
+  auto run = scheduler_.Start(bucketed, TuneOptions(), &joined);
+  if (!run.ok()) {
+    AnswerFlight(flight, run.status());
+    return;
+  }
+  (*run)->Detach();
+  (*run)->Subscribe([this, flight, request](const TuneRun::Event& event) {
+    if (event.kind != TuneRun::Event::Kind::kFinished) return;
+    if (!event.status.ok()) {
+      AnswerFlight(flight, event.status);
+      return;
+    }
+    Build(flight, request);
+  });
+}
+
+void KernelCacheImpl::AnswerFlight(const std::string& flight,
+                                   const absl::StatusOr<KernelAnswer>& answer) {
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  {
+    MutexLock lock(&flights_mutex_);
+    const auto it = flights_.find(flight);
+    if (it == flights_.end()) return;
+    waiters = std::move(it->second.waiters);
+    flights_.erase(it);
+  }
+  for (const auto& waiter : waiters) {
+    timer_.Cancel(waiter->timer_id);
+    waiter->Answer(answer);
+  }
+}
+
+void KernelCacheImpl::OnDeadline(const std::shared_ptr<Waiter>& waiter,
+                                 const ResolvedRequest& request, Policy policy,
+                                 absl::Duration waited) {
+  if (waiter->answered()) return;
+  const auto late = [waited] {
+    ErrorInfo info;
+    info.reason = "NOT_READY";
+    info.retry_after_ms = 1000;
+    return WithErrorInfo(
+        absl::DeadlineExceededError(absl::StrCat("nothing was ready within max_wait_ms (",
+                                                 absl::ToInt64Milliseconds(waited),
+                                                 "); the work goes on, retry later")),
+        info);
+  };
+  // The best so far, from what is stored.
+  const bool queued = lookups_.Submit([this, waiter, request, policy, late] {
+    auto best = resolver_.Resolve(request, MissingBinary::kSkip, CompilePriority::kInteractive,
+                                  /*only_tuned=*/false);
+    if (!best.ok() || !*best) {
+      waiter->Answer(late());
+      return;
+    }
+    KernelAnswer answer = **std::move(best);
+    answer.tuning = policy == Policy::kWaitTuned;
+    waiter->Answer(std::move(answer));
+  });
+  if (!queued) waiter->Answer(late());
+}
+
+absl::Status KernelCacheImpl::Missing(const ResolvedRequest& request, Policy policy) const {
+  const std::optional<Key> key = request.TuningKeyOf(request.problem);
+  std::vector<std::string> near;
+  if (request.device) {
+    const auto records =
+        store_->TuningsOf(request.kernel_template->kernel_digest(), request.device->Key());
+    if (records.ok()) {
+      for (const TuningRecord& record : *records) {
+        if (near.size() < 3) near.push_back(record.problem);
+      }
+    }
+  }
+  ErrorInfo info;
+  info.reason = policy == Policy::kFrozen ? "FROZEN_MISS" : "NO_WAIT_MISS";
+  return WithErrorInfo(
+      absl::NotFoundError(absl::StrCat(
+          "nothing is stored for template '", request.kernel_template->name(), "' with ",
+          request.problem.ToString(), " on ", request.architecture, " (policy ", PolicyName(policy),
+          ", key ", key ? key->id().substr(0, 12) : "none without a device",
+          near.empty() ? "" : absl::StrCat("; tuned: ", absl::StrJoin(near, " | ")), ")")),
+      info);
+}
+
+void KernelCacheImpl::RecordMiss(const ResolvedRequest& request, Policy policy) {
+  Miss miss;
+  miss.template_name = request.kernel_template->name();
+  miss.template_digest = request.kernel_template->digest();
+  miss.problem = request.problem.ToString();
+  miss.architecture = request.architecture;
+  miss.policy = PolicyName(policy);
+  miss.count = 1;
+  miss.last_at_unix_ms = absl::ToUnixMillis(absl::Now());
+  // Best effort: the answer does not depend on the record.
+  (void)store_->RecordMiss(miss);
+}
+
+absl::StatusOr<KeyExplanation> KernelCacheImpl::Explain(const KernelRequest& request) {
+  KeyExplanation explanation;
+  HONE_ASSIGN_OR_RETURN(const ResolvedRequest resolved, Resolve(request));
+  explanation.tuning_key = resolved.TuningKeyOf(resolved.problem);
+  HONE_ASSIGN_OR_RETURN(const Config config, resolver_.assembler().Untuned(resolved));
+  HONE_ASSIGN_OR_RETURN(const Program program,
+                        InstantiateProgram(*resolved.kernel_template, resolved.problem, config,
+                                           resolved.architecture));
+  HONE_ASSIGN_OR_RETURN(explanation.artifact_key,
+                        compiler_->KeyFor(program, resolved.driver_version));
+  HONE_ASSIGN_OR_RETURN(const auto artifact, compiler_->Lookup(program, resolved.driver_version));
+  absl::StrAppend(&explanation.state, "binary of ", config.ToString(), ": ",
+                  artifact ? absl::StrCat("stored, built by ", artifact->builder) : "not stored");
+  if (!explanation.tuning_key) {
+    absl::StrAppend(&explanation.state, "; timings need a device");
+    return explanation;
+  }
+  HONE_ASSIGN_OR_RETURN(const auto measurements,
+                        store_->GetMeasurements(explanation.tuning_key->id()));
+  absl::StrAppend(&explanation.state, "; measurements: ", measurements.size());
+  if (!measurements.empty()) return explanation;
+  // A miss: the stored key that differs in the fewest ingredients says why.
+  std::string nearest;
+  size_t fewest = 0;
+  HONE_ASSIGN_OR_RETURN(const TuningPage page,
+                        store_->ListTunings(resolved.kernel_template->name(), 1000, ""));
+  for (const TuningRecord& record : page.records) {
+    const auto difference = explanation.tuning_key->Difference(Key(record.ingredients));
+    if (nearest.empty() || difference.size() < fewest) {
+      fewest = difference.size();
+      nearest =
+          absl::StrCat(record.key.substr(0, 12), " differs in ", absl::StrJoin(difference, ", "));
+    }
+  }
+  absl::StrAppend(&explanation.state, nearest.empty() ? "; nothing of this template is tuned"
+                                                      : "; nearest tuned key " + nearest);
+  return explanation;
+}
+
+int64_t KernelCacheImpl::Watch(std::string template_name, WatchListener listener) {
+  // Present generations first; a winner decided meanwhile is announced twice rather than lost.
+  int64_t id = 0;
+  {
+    MutexLock lock(&watch_mutex_);
+    id = next_watch_id_++;
+    watchers_[id] = {template_name, listener};
+  }
+  std::string token;
+  do {
+    const auto page = store_->ListTunings(template_name, 1000, token);
+    if (!page.ok()) break;
+    for (const TuningRecord& record : page->records) {
+      const auto winner = store_->GetWinner(record.key, "");
+      if (winner.ok() && *winner) {
+        listener(record.key, record.template_name, (*winner)->generation);
+      }
+    }
+    token = page->next_page_token;
+  } while (!token.empty());
+  return id;
+}
+
+std::map<std::string, int64_t> KernelCacheImpl::Counters() const {
+  const TuneScheduler::Counters& tunes = scheduler_.counters();
+  return {{"memory_hits", memory_hits_},
+          {"store_hits", store_hits_},
+          {"misses", misses_},
+          {"joined_waiters", joined_waiters_ + compiler_->joined()},
+          {"compiles", compiler_->compiles()},
+          {"artifact_store_hits", compiler_->store_hits()},
+          {"corruptions", compiler_->corruptions()},
+          {"tunes", tunes.tunes},
+          {"joined_tunes", tunes.joined},
+          {"measurements", tunes.measurements},
+          {"rejections", tunes.rejections},
+          {"store_write_failures", tunes.store_write_failures}};
+}
+
+void KernelCacheImpl::Shutdown() {
+  stopped_ = true;
+  scheduler_.Shutdown();
+  std::vector<std::string> flights;
+  {
+    MutexLock lock(&flights_mutex_);
+    for (const auto& [key, flight] : flights_) flights.push_back(key);
+  }
+  for (const std::string& flight : flights) {
+    AnswerFlight(flight, absl::UnavailableError("the daemon is shutting down; try again later"));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<KernelCache> KernelCache::Create(CachingCompiler* compiler, KernelStore* store,
+                                                 std::vector<DeviceLane> lanes, Options options) {
+  return std::make_unique<KernelCacheImpl>(compiler, store, std::move(lanes), options);
+}
+
+absl::StatusOr<KernelAnswer> KernelCache::GetBlocking(KernelRequest request) {
+  absl::Notification answered;
+  absl::StatusOr<KernelAnswer> result = absl::UnknownError("unanswered");
+  Get(std::move(request), [&](absl::StatusOr<KernelAnswer> answer) {
+    result = std::move(answer);
+    answered.Notify();
+  });
+  answered.WaitForNotification();
+  return result;
+}
+
+}  // namespace hone

@@ -1,0 +1,182 @@
+#include "runtime/cache/kernel_resolver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/tune/winner.h"
+
+namespace hone {
+namespace {
+
+// Timings and binaries from elsewhere qualify an answer (principle 4).
+void NoteStaleness(const ResolvedRequest& request, const CompilerInfo* compiler,
+                   KernelAnswer& answer) {
+  const KernelVariant& first = answer.kernel->variants.front();
+  if (first.measurement && !request.driver.empty() && first.measurement->driver != request.driver) {
+    answer.stale_reason =
+        absl::StrCat("timed under driver ", first.measurement->driver, ", now ", request.driver);
+  } else if (compiler != nullptr && !compiler->builder.empty() &&
+             first.artifact->builder != compiler->builder) {
+    answer.stale_reason =
+        absl::StrCat("built by ", first.artifact->builder, ", now ", compiler->builder);
+  } else if (first.measurement && first.measurement->artifact_sha256 != first.artifact->sha256) {
+    answer.stale_reason =
+        absl::StrCat("timed with another binary, built by ", first.measurement->compiler_build);
+  }
+  answer.stale = !answer.stale_reason.empty();
+}
+
+bool IsPrebuilt(const KernelTemplate& kernel_template) {
+  return !kernel_template.spec().prebuilt.empty();
+}
+
+}  // namespace
+
+KernelResolver::KernelResolver(CachingCompiler* compiler, KernelStore* store,
+                               absl::Duration compile_timeout)
+    : compiler_(compiler), store_(store), assembler_(compiler, compile_timeout) {}
+
+absl::StatusOr<std::optional<KernelResolver::Tuned>> KernelResolver::TunedUnder(
+    const ResolvedRequest& request, const std::string& tuning_key) const {
+  Tuned tuned;
+  HONE_ASSIGN_OR_RETURN(tuned.measurements, store_->GetMeasurements(tuning_key));
+  if (tuned.measurements.empty()) return std::nullopt;
+  HONE_ASSIGN_OR_RETURN(const ConfigSpace space, assembler_.Space(request));
+  HONE_ASSIGN_OR_RETURN(const std::optional<Winner> winner,
+                        store_->GetWinner(tuning_key, request.kernel_template->digest()));
+  if (winner) {
+    for (const WinnerVariant& variant : winner->variants) {
+      if (space.Validate(variant.config).ok()) tuned.configs.push_back(variant.config);
+    }
+    tuned.generation = winner->generation;
+    if (!tuned.configs.empty()) return tuned;
+  }
+  const auto choice = ChooseWinner(space, tuned.measurements);
+  if (!choice) return std::nullopt;
+  HONE_ASSIGN_OR_RETURN(tuned.configs,
+                        assembler_.WithFallback(request, tuned.measurements[choice->winner].config,
+                                                tuned.measurements));
+  return tuned;
+}
+
+absl::StatusOr<std::optional<KernelResolver::Source>> KernelResolver::FromProblem(
+    const ResolvedRequest& request, const Problem& problem, AnswerSource source) const {
+  const std::optional<Key> key = request.TuningKeyOf(problem);
+  if (!key) return std::nullopt;
+  HONE_ASSIGN_OR_RETURN(auto tuned, TunedUnder(request, key->id()));
+  if (!tuned) return std::nullopt;
+  return Source{.source = source,
+                .configs = std::move(tuned->configs),
+                .measurements = std::move(tuned->measurements),
+                .key = key->id(),
+                .values = problem.values(),
+                .generation = tuned->generation};
+}
+
+absl::StatusOr<std::optional<KernelResolver::Source>> KernelResolver::Nearest(
+    const ResolvedRequest& request) const {
+  if (!request.device) return std::nullopt;
+  HONE_ASSIGN_OR_RETURN(
+      const std::vector<TuningRecord> records,
+      store_->TuningsOf(request.kernel_template->kernel_digest(), request.device->Key()));
+  std::vector<std::pair<double, Problem>> neighbours;
+  for (const TuningRecord& record : records) {
+    const auto problem = Problem::Parse(*request.kernel_template, record.problem);
+    if (!problem.ok()) continue;  // a value that this version of the template no longer declares
+    const auto distance =
+        ProblemDistance(*request.kernel_template, request.problem.values(), problem->values());
+    if (distance && *distance > 0) neighbours.emplace_back(*distance, *problem);
+  }
+  std::stable_sort(neighbours.begin(), neighbours.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [distance, problem] : neighbours) {
+    HONE_ASSIGN_OR_RETURN(auto source, FromProblem(request, problem, AnswerSource::kNearest));
+    if (source) return source;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<KernelAnswer>> KernelResolver::Answer(const ResolvedRequest& request,
+                                                                   Source source,
+                                                                   MissingBinary missing,
+                                                                   CompilePriority priority) const {
+  KernelAnswer answer;
+  std::shared_ptr<TunedKernel> kernel;
+  std::optional<CompilerInfo> info;
+  if (!IsPrebuilt(*request.kernel_template)) {
+    const auto selected = compiler_->Select(request.architecture, request.driver_version);
+    // Without a compiler what is stored still serves, and staleness cannot be judged.
+    if (selected.ok()) info = *selected;
+  }
+  if (missing != MissingBinary::kCompile) {
+    HONE_ASSIGN_OR_RETURN(kernel,
+                          assembler_.FromStore(request, source.configs, source.measurements));
+    if (kernel == nullptr) return std::nullopt;
+  } else {
+    HONE_ASSIGN_OR_RETURN(
+        kernel, assembler_.Compile(request, source.configs, source.measurements, priority));
+  }
+  kernel->generation = source.generation;
+  answer.kernel = std::move(kernel);
+  answer.source = source.source;
+  answer.answered_by_key = source.key;
+  answer.answered_by_values = source.values;
+  if (const auto key = request.TuningKeyOf(request.problem)) answer.key = key->id();
+  NoteStaleness(request, info ? &*info : nullptr, answer);
+  // A binary of another build is rebuilt where that is allowed.
+  if (answer.stale && missing == MissingBinary::kGiveUp && info &&
+      answer.kernel->variants.front().artifact->builder != info->builder &&
+      !info->builder.empty()) {
+    return std::nullopt;
+  }
+  return answer;
+}
+
+absl::StatusOr<std::optional<KernelAnswer>> KernelResolver::Resolve(const ResolvedRequest& request,
+                                                                    MissingBinary missing,
+                                                                    CompilePriority priority,
+                                                                    bool only_tuned) const {
+  const Problem bucketed = request.problem.Bucketed(*request.kernel_template);
+  // Sources in order of preference; each is looked up only when those before it gave nothing.
+  for (int rank = 0; rank < (only_tuned ? 2 : 4); ++rank) {
+    std::optional<Source> source;
+    if (rank == 0) {
+      HONE_ASSIGN_OR_RETURN(source, FromProblem(request, request.problem, AnswerSource::kTuned));
+    } else if (rank == 1) {
+      if (bucketed == request.problem) continue;
+      HONE_ASSIGN_OR_RETURN(source, FromProblem(request, bucketed, AnswerSource::kBucket));
+    } else if (rank == 2) {
+      HONE_ASSIGN_OR_RETURN(source, Nearest(request));
+    } else {
+      HONE_ASSIGN_OR_RETURN(const Config config, assembler_.Untuned(request));
+      source.emplace();
+      HONE_ASSIGN_OR_RETURN(source->configs, assembler_.WithFallback(request, config, {}));
+    }
+    if (!source) continue;
+    HONE_ASSIGN_OR_RETURN(auto answer, Answer(request, *std::move(source), missing, priority));
+    if (answer || missing == MissingBinary::kGiveUp) return answer;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> ProblemDistance(const KernelTemplate& kernel_template, const Values& a,
+                                      const Values& b) {
+  double distance = 0;
+  for (const auto& [name, value] : a) {
+    const auto other = b.find(name);
+    if (other == b.end()) return std::nullopt;
+    if (value == other->second) continue;
+    const Parameter* parameter = kernel_template.FindParameter(name);
+    if (parameter == nullptr || parameter->kind != ParameterKind::kSize) return std::nullopt;
+    const double x = static_cast<double>(std::max<int64_t>(1, std::get<int64_t>(value)));
+    const double y = static_cast<double>(std::max<int64_t>(1, std::get<int64_t>(other->second)));
+    distance += std::abs(std::log2(x / y));
+    if (x == y) distance += 1e-9;  // 0 and 1 differ, if only just
+  }
+  return distance;
+}
+
+}  // namespace hone

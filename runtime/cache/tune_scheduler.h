@@ -1,0 +1,83 @@
+// Queues of tunes and the lanes that run them: one exclusive lane per device, one queue per kind of
+// device, so that equal devices share work.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/cache/kernel_cache.h"
+#include "runtime/cache/kernel_resolver.h"
+#include "runtime/cache/tune_run.h"
+
+namespace hone {
+
+// Thread-safe.
+class TuneScheduler {
+ public:
+  struct Counters {
+    std::atomic<int64_t> tunes{0}, joined{0}, measurements{0}, rejections{0}, compiles{0};
+    // Results that could not be stored; the tune goes on with what it has in memory.
+    std::atomic<int64_t> store_write_failures{0};
+  };
+  // Called on the lane's thread when a run chose a winner, before its kFinished event.
+  using WinnerHook = std::function<void(const TuneRunImpl& run, const Winner& winner)>;
+
+  TuneScheduler(CachingCompiler* compiler, KernelStore* store, const KernelResolver* resolver,
+                std::vector<KernelCache::DeviceLane> lanes, KernelCache::Options options,
+                WinnerHook hook);
+  ~TuneScheduler();
+
+  // Joins the run of the same key and options under way, else queues a new one. FAILED_PRECONDITION
+  // when no lane measures the request's device, UNAVAILABLE while shutting down.
+  absl::StatusOr<std::shared_ptr<TuneRunImpl>> Start(const ResolvedRequest& request,
+                                                     const TuneOptions& options, bool* joined);
+  // True if a run for this tuning key is queued or running.
+  bool IsTuning(const std::string& tuning_key) const;
+
+  const std::vector<DeviceInfo>& devices() const { return devices_; }
+  const Counters& counters() const { return counters_; }
+
+  // Cancels every run; queued ones finish with UNAVAILABLE. Returns when the lanes are idle.
+  void Shutdown();
+
+ private:
+  struct Lane {
+    DeviceInfo info;
+    std::unique_ptr<Profiler> profiler;
+    std::thread thread;
+  };
+  struct Queue {
+    std::deque<std::shared_ptr<TuneRunImpl>> runs;
+  };
+
+  void Loop(Lane* lane);
+  void RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run);
+  void Finish(const std::shared_ptr<TuneRunImpl>& run, TuneRun::Event event);
+  absl::StatusOr<TuneOutcome> Measure(Lane& lane, TuneRunImpl& run);
+  absl::Status Choose(const TuneRunImpl& run, TuneRun::Event& finished);
+
+  CachingCompiler* const compiler_;
+  KernelStore* const store_;
+  const KernelResolver* const resolver_;
+  const KernelCache::Options options_;
+  const WinnerHook hook_;
+  std::vector<DeviceInfo> devices_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  Counters counters_;
+
+  mutable Mutex mutex_;
+  std::map<std::string, Queue> queues_ ABSL_GUARDED_BY(mutex_);  // by fingerprint key
+  // Queued and running, by identity of key and options.
+  std::map<std::string, std::shared_ptr<TuneRunImpl>> active_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace hone
