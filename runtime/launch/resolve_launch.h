@@ -17,8 +17,8 @@ namespace hone {
 // A buffer given at launch. `strides` in elements; empty: as the recipe declares.
 struct BufferArgument {
   uint64_t address = 0;
-  std::vector<int64_t> shape;  // empty: trusted to match the recipe
-  std::vector<int64_t> strides;
+  std::vector<int64_t> shape{};  // empty: trusted to match the recipe
+  std::vector<int64_t> strides{};
 };
 
 // One launch's inputs, by argument name. Scratch addresses are given by name too.
