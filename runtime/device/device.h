@@ -38,9 +38,11 @@ struct CompareResult {
   double first_reference = 0;
 };
 
+// Memory that should hold one byte value throughout.
 struct ByteRange {
   uint64_t address = 0;
   int64_t bytes = 0;
+  int value = 0;
 };
 
 // A loaded artifact; unloading is its destructor. Not thread-safe, belongs to one device.
@@ -80,8 +82,7 @@ class Device {
   // Offset of the first byte that is not `value`, or -1.
   virtual absl::StatusOr<int64_t> FindByteNot(uint64_t address, int value, int64_t bytes) = 0;
   // FindByteNot for each range; devices with a queue answer all after one wait.
-  virtual absl::StatusOr<std::vector<int64_t>> FindByteNotIn(const std::vector<ByteRange>& ranges,
-                                                             int value);
+  virtual absl::StatusOr<std::vector<int64_t>> FindByteNotIn(const std::vector<ByteRange>& ranges);
   // A 64-bit digest of the bytes that changes with any bit and any order, the same on every device:
   // tells whether a buffer changed and whether outputs are equal. Not cryptographic. The default
   // reads the memory through CopyToHost.

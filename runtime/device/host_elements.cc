@@ -103,11 +103,11 @@ uint64_t AddChecksum(uint64_t sum, const void* memory, int64_t bytes, uint64_t f
   return sum;
 }
 
-absl::StatusOr<std::vector<int64_t>> Device::FindByteNotIn(const std::vector<ByteRange>& ranges,
-                                                           int value) {
+absl::StatusOr<std::vector<int64_t>> Device::FindByteNotIn(const std::vector<ByteRange>& ranges) {
   std::vector<int64_t> found;
   for (const ByteRange& range : ranges) {
-    HONE_ASSIGN_OR_RETURN(const int64_t offset, FindByteNot(range.address, value, range.bytes));
+    HONE_ASSIGN_OR_RETURN(const int64_t offset,
+                          FindByteNot(range.address, range.value, range.bytes));
     found.push_back(offset);
   }
   return found;
