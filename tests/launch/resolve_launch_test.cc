@@ -55,7 +55,6 @@ TEST(ResolveLaunchTest, EvaluatesTheGridForTheTrueSize) {
   EXPECT_EQ(As<int64_t>(step.arguments[2]), (1 << 26) + 1);
 }
 
-// scenario P26
 TEST(ResolveLaunchTest, AnEmptyGridIsNothingToLaunch) {
   LaunchArguments arguments = CopyArguments(0);
   arguments.buffers["dst"].address = 0;
