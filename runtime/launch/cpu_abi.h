@@ -64,26 +64,33 @@ struct HoneCpuRuntime {
   void (*trap)(void* worker, const char* message, HoneCpuSite site);
 };
 
-// One kernel. `row` runs the threads of one row of a block from threadIdx.x = first up to *row_end;
-// it reads *row_end again after each thread, so that the launcher can end it early.
+// One kernel. `row` runs the threads of one row of a block from threadIdx.x = first up to the row's
+// end; it looks at the end again after each thread, so that the launcher can end it early.
 struct HoneCpuEntry {
   void (*row)(void* const* arguments, uint32_t first);
   uint32_t argument_count;
   const uint32_t* argument_bytes;
 };
 
+struct HoneCpuLaunch {
+  HoneCpuIndex grid;
+  HoneCpuIndex block;
+  char* dynamic_shared;
+  uint32_t dynamic_shared_bytes;
+  HoneCpuRuntime runtime;
+};
+
 // Exported by every module as "hone_cpu_module"; entries are exported under their lowered names.
+// The indices are reached through functions and not by address, so that a compiler which takes
+// every pointer to alias every other still knows that a kernel's stores leave them alone.
 struct HoneCpuModule {
   uint32_t abi_version;
   // 0: any x86-64 (or another architecture's baseline), 3: x86-64-v3.
   uint32_t isa_level;
-  HoneCpuIndex* thread_idx;
-  HoneCpuIndex* block_idx;
-  HoneCpuIndex* block_dim;
-  HoneCpuIndex* grid_dim;
-  uint32_t* row_end;
-  // Start and size of the launch's dynamic shared memory.
-  char** dynamic_shared;
-  uint32_t* dynamic_shared_bytes;
-  HoneCpuRuntime* runtime;
+  void (*set_launch)(const HoneCpuLaunch* launch);
+  void (*set_block)(HoneCpuIndex block);
+  void (*set_thread)(HoneCpuIndex thread);
+  void (*set_row_end)(uint32_t end);
+  HoneCpuIndex (*block)();
+  HoneCpuIndex (*thread)();
 };

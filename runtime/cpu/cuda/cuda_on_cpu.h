@@ -70,9 +70,6 @@ static char* dynamic_shared;
 static uint32_t dynamic_shared_bytes;
 static HoneCpuRuntime runtime;
 
-static_assert(sizeof(uint3) == sizeof(HoneCpuIndex) && sizeof(dim3) == sizeof(HoneCpuIndex),
-              "index layouts");
-
 }  // namespace hone_cpu
 
 using hone_cpu::blockDim;

@@ -40,6 +40,20 @@ constexpr HoneCpuEntry MakeEntry() {
   return {&Stub<Kernel>::Row, Stub<Kernel>::kCount, Stub<Kernel>::kBytes};
 }
 
+// The launcher's access to the indices.
+inline void SetLaunch(const HoneCpuLaunch* launch) {
+  gridDim = dim3(launch->grid.x, launch->grid.y, launch->grid.z);
+  blockDim = dim3(launch->block.x, launch->block.y, launch->block.z);
+  dynamic_shared = launch->dynamic_shared;
+  dynamic_shared_bytes = launch->dynamic_shared_bytes;
+  runtime = launch->runtime;
+}
+inline void SetBlock(HoneCpuIndex block) { blockIdx = make_uint3(block.x, block.y, block.z); }
+inline void SetThread(HoneCpuIndex thread) { threadIdx = make_uint3(thread.x, thread.y, thread.z); }
+inline void SetRowEnd(uint32_t end) { row_end = end; }
+inline HoneCpuIndex BlockForLauncher() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
+inline HoneCpuIndex ThreadForLauncher() { return {threadIdx.x, threadIdx.y, threadIdx.z}; }
+
 }  // namespace hone_cpu
 
 #define HONE_CPU_EXPORT extern "C" __attribute__((visibility("default")))
@@ -49,14 +63,7 @@ constexpr HoneCpuEntry MakeEntry() {
   HONE_CPU_EXPORT const HoneCpuEntry symbol = hone_cpu::MakeEntry<(__VA_ARGS__)>();
 
 HONE_CPU_EXPORT const HoneCpuModule hone_cpu_module = {
-    HONE_CPU_ABI_VERSION,
-    HONE_CPU_ISA_LEVEL,
-    reinterpret_cast<HoneCpuIndex*>(&hone_cpu::threadIdx),
-    reinterpret_cast<HoneCpuIndex*>(&hone_cpu::blockIdx),
-    reinterpret_cast<HoneCpuIndex*>(&hone_cpu::blockDim),
-    reinterpret_cast<HoneCpuIndex*>(&hone_cpu::gridDim),
-    &hone_cpu::row_end,
-    &hone_cpu::dynamic_shared,
-    &hone_cpu::dynamic_shared_bytes,
-    &hone_cpu::runtime,
+    HONE_CPU_ABI_VERSION,        HONE_CPU_ISA_LEVEL,           &hone_cpu::SetLaunch,
+    &hone_cpu::SetBlock,         &hone_cpu::SetThread,         &hone_cpu::SetRowEnd,
+    &hone_cpu::BlockForLauncher, &hone_cpu::ThreadForLauncher,
 };

@@ -1,0 +1,33 @@
+#include "runtime/launch/cpu_threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace hone {
+namespace {
+
+// 0: none, or not readable.
+int QuotaThreads() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
+  const double threads = std::strtod(quota.c_str(), nullptr) / period;
+  return std::max(1, static_cast<int>(threads + 0.999));
+}
+
+}  // namespace
+
+int UsableHardwareThreads() {
+  cpu_set_t set;
+  int count = static_cast<int>(std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
+  if (const int quota = QuotaThreads(); quota > 0) count = std::min(count, quota);
+  return std::clamp(count, 1, 64);
+}
+
+}  // namespace hone
