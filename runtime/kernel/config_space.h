@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +39,12 @@ class Config {
 using DeviceFacts = SizeBindings;  // "device.sm_count" -> 132
 
 // The space of one template on one architecture for one problem. Immutable, thread-safe.
+//
+// Of a PREBUILT template only configs with a binary for the architecture are valid. A constraint
+// over device facts that are not given is taken to hold: it is checked again at launch.
 class ConfigSpace {
  public:
+  // FAILED_PRECONDITION if the template cannot run on the architecture.
   static absl::StatusOr<ConfigSpace> Create(KernelTemplatePtr kernel_template,
                                             const Problem& problem, const std::string& architecture,
                                             const DeviceFacts& facts);
@@ -47,9 +52,10 @@ class ConfigSpace {
   // Points of the full product, constraints ignored; saturates at 2^62.
   int64_t product_size() const;
   // The i-th point of the product in declaration order, the last tunable fastest.
+  // REQUIRES: 0 <= index < product_size().
   Config At(int64_t index) const;
-  // Calls `visit` for every valid config in declaration order until it returns false. Prunes as soon
-  // as a constraint's tunables are bound, so invalid regions cost nothing.
+  // Calls `visit` for every valid config in declaration order until it returns false. Prunes as
+  // soon as a constraint's tunables are bound, so invalid regions cost nothing.
   void ForEachValid(const std::function<bool(const Config&)>& visit) const;
   // All valid configs; OUT_OF_RANGE when there are more than `limit`.
   absl::StatusOr<std::vector<Config>> ValidConfigs(int64_t limit) const;
@@ -57,23 +63,48 @@ class ConfigSpace {
   // OK, or FAILED_PRECONDITION with the constraint that does not hold, as written and with values;
   // INVALID_ARGUMENT for a value outside a tunable's list or a missing or unknown tunable.
   absl::Status Validate(const Config& config) const;
-  // The declared default; FAILED_PRECONDITION if it is invalid for this problem.
+  // The declared default; FAILED_PRECONDITION if it is invalid for this problem. Of a PREBUILT
+  // template that has no binary for it: the first valid candidate as listed.
   absl::StatusOr<Config> Default() const;
   // Valid configs from the priors, best first, without the default.
   std::vector<Config> Priors() const;
-  // Declaration-order index of a config in the product, for ties.
+  // Declaration-order index of a config in the product, for ties; -1 for a value outside the space.
   int64_t IndexOf(const Config& config) const;
 
-  const TemplateBody& body() const;
+  const TemplateBody& body() const { return *body_; }
+  const std::vector<Tunable>& tunables() const { return tunables_; }
 
  private:
+  struct Constraint {
+    Expression written;
+    Expression bound;  // to problem and facts where that folds without error
+    int depth = -1;    // index of the last tunable it mentions; -1: none
+  };
+
   ConfigSpace() = default;
+  void AddConstraint(const Expression& constraint);
+  bool Holds(const Constraint& constraint, const ExpressionBindings& bindings) const;
+  bool HoldsAtDepth(int depth, const ExpressionBindings& bindings) const;
+  bool Descend(size_t depth, std::vector<std::pair<std::string, int64_t>>& values,
+               ExpressionBindings& bindings, const std::function<bool(const Config&)>& visit) const;
+  void ForEachPrebuilt(const std::function<bool(const Config&)>& visit) const;
+  absl::Status CheckValues(const Config& config) const;
+  absl::Status CheckConstraints(const Config& config) const;
+  Config DeclaredDefault() const;
+  std::optional<Config> PriorConfig(const Prior& prior) const;
+
   KernelTemplatePtr template_;
   const TemplateBody* body_ = nullptr;
   std::string architecture_;
-  ExpressionBindings bindings_;  // problem and device facts
+  ExpressionBindings bindings_;    // problem and device facts
   std::vector<Tunable> tunables_;  // for this architecture
-  std::vector<Expression> constraints_;  // bound to problem and facts
+  std::vector<Constraint> constraints_;
+  std::vector<Config> prebuilt_;  // configs with a binary, as listed
 };
+
+// The body's tunables with the values and defaults of `architecture`.
+std::vector<Tunable> TunablesFor(const TemplateBody& body, const std::string& architecture);
+// Points of their product; saturates at 2^62.
+int64_t ProductSize(const std::vector<Tunable>& tunables);
 
 }  // namespace hone

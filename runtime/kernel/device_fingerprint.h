@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "runtime/kernel/config_space.h"
 
 namespace hone {
@@ -42,16 +43,19 @@ struct DeviceLimits {
 // A device as the daemon lists it.
 struct DeviceInfo {
   int index = 0;
-  std::string name;           // for people only
-  std::string architecture;   // what compilers are asked for: "sm_90a", "cpu"
+  std::string name;          // for people only
+  std::string architecture;  // what compilers are asked for: "sm_90a", "cpu"
   DeviceFingerprint fingerprint;
   DeviceLimits limits;
-  int driver_version = 0;     // cuDriverGetVersion; 0 for a CPU
-  std::string driver;         // "580.159.04"; provenance
+  int driver_version = 0;  // cuDriverGetVersion; 0 for a CPU
+  std::string driver;      // "580.159.04"; provenance
 
   // device.sm_count, device.shared_bytes_per_block_max, device.max_threads_per_block,
   // device.l2_bytes, device.warp_size.
   DeviceFacts Facts() const;
 };
+
+// True for the names that Facts() gives: those that expressions may use.
+bool IsDeviceFact(absl::string_view name);
 
 }  // namespace hone

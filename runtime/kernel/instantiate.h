@@ -14,13 +14,17 @@
 
 namespace hone {
 
-// The program of one config: its steps' entries as name expressions.
+// The program of one config: its steps' entries as name expressions, without steps that never run.
+// Of a PREBUILT template: the candidate's bytes and symbols and nothing to compile.
+// FAILED_PRECONDITION if there is no binary for the config.
 absl::StatusOr<Program> InstantiateProgram(const KernelTemplate& kernel_template,
                                            const Problem& problem, const Config& config,
                                            const std::string& architecture);
 
-// The recipe of one config. `lowered_names` maps its name expressions to the artifact's symbols.
-// Guards hold the constraints that mention dynamic sizes.
+// The recipe of one config. `lowered_names` maps its name expressions to the artifact's symbols; of
+// a PREBUILT template the candidate's symbols are used instead. Device facts that are given are
+// folded in, others stay as variables. Guards hold the declared domains of the dynamic sizes and
+// the constraints that mention them. FAILED_PRECONDITION if a constraint cannot hold.
 absl::StatusOr<LaunchRecipe> InstantiateRecipe(
     const KernelTemplate& kernel_template, const Problem& problem, const Config& config,
     const std::string& architecture, const DeviceFacts& facts,
@@ -52,12 +56,13 @@ struct CheckPlan {
   std::vector<BufferInit> inits;
   std::map<std::string, double> scalar_samples;  // per-launch scalars
   std::vector<ReferenceCheck> references;        // empty: unverified
-  // Outputs (write and read-write buffers) with the tolerance used when candidates are compared with
-  // the default because there is no reference.
+  // Outputs (write and read-write buffers) with the tolerance used when candidates are compared
+  // with the default because there is no reference.
   std::vector<ReferenceCheck::Output> outputs;
 };
 
-// The program alone, to be compiled before InstantiateCheckPlan.
+// The program alone, to be compiled before InstantiateCheckPlan. References and generators take all
+// arguments in declaration order; where an argument depends on a tunable they see its default.
 absl::StatusOr<Program> InstantiateCheckProgram(const KernelTemplate& kernel_template,
                                                 const Problem& problem,
                                                 const std::string& architecture);
@@ -65,11 +70,14 @@ absl::StatusOr<CheckPlan> InstantiateCheckPlan(
     const KernelTemplate& kernel_template, const Problem& problem, const std::string& architecture,
     const DeviceFacts& facts, const std::map<std::string, std::string>& lowered_names);
 
-// Dynamic sizes at which a candidate is checked besides the tuned one: for every dynamic size in turn
-// the domain minimum, one block's coverage minus one, plus one, and an odd multiple of it, kept only
-// where the declared domain and the recipe's guards allow. "One block" is found from the grid: the
-// largest size at which the first step still launches as many blocks as at the minimum.
+// Dynamic sizes at which a candidate is checked besides the tuned one: for every dynamic size in
+// turn the domain minimum, one block's coverage minus one, plus one, and an odd multiple of it,
+// kept only where the declared domain and the recipe's guards allow. The other sizes are small
+// meanwhile. "One block" is found from the grid: the largest size at which the first kernel still
+// launches as many blocks as at the minimum; where the grid does not grow, a block's threads and
+// all blocks' threads stand for it. `facts`: device facts that the recipe leaves open.
 std::vector<SizeBindings> SmallCheckSizes(const KernelTemplate& kernel_template,
-                                          const Problem& problem, const LaunchRecipe& recipe);
+                                          const Problem& problem, const LaunchRecipe& recipe,
+                                          const DeviceFacts& facts = {});
 
 }  // namespace hone

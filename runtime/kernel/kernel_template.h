@@ -1,7 +1,7 @@
 // A kernel template: source, parameters, tunables, arguments, steps, work and check.
 //
-// Expressions are parsed and names resolved when a template is made (KernelTemplate::Create), so that
-// every later use can only fail on values. Immutable and content-addressed.
+// Expressions are parsed and names resolved when a template is made (KernelTemplate::Create), so
+// that every later use can only fail on values. Immutable and content-addressed.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -55,11 +57,22 @@ struct Tunable {
 };
 
 enum class InitKind {
-  kNormal, kUniform, kUniformInt, kIota, kIndex, kPermutation, kOffsets, kZeros, kGenerator
+  kNormal,
+  kUniform,
+  kUniformInt,
+  kIota,
+  kIndex,
+  kPermutation,
+  kOffsets,
+  kZeros,
+  kGenerator
 };
 
+// One block of one thread, no cluster, no dynamic shared memory.
+LaunchShape OneThread();
+
 struct TemplateLaunch {
-  LaunchShape shape;
+  LaunchShape shape = OneThread();
 };
 
 struct TemplateBuffer {
@@ -70,7 +83,9 @@ struct TemplateBuffer {
   std::optional<Expression> alignment_bytes;  // absent: element size
   std::vector<std::string> may_alias;
   bool optional = false;
-  InitKind init = InitKind::kNormal;
+  // Absent: normal for a floating-point input, refused for an integer one. A buffer that is only
+  // written has none: it is poisoned.
+  std::optional<InitKind> init;
   std::optional<Expression> init_low;
   std::optional<Expression> init_high;
   double init_skew = 0;
@@ -121,7 +136,9 @@ struct Tolerance {
 };
 
 struct TemplateCheck {
-  std::string reference;  // entry with ${NAME}; never empty
+  // Entry with ${NAME}. Empty in every check of a template without a reference: the tolerance then
+  // serves for comparing candidates with the default config.
+  std::string reference;
   TemplateLaunch launch;
   std::string output;
   Tolerance tolerance;
@@ -187,9 +204,9 @@ struct TemplateSpec {
 
 class KernelTemplate {
  public:
-  // Checks everything that does not depend on values: names unique and well-formed, expressions only
-  // over declared names, entries' ${NAME}s declared, arguments of steps and checks declared, tunable
-  // defaults among their values, integer inputs with an init, files present, sizes bounded.
+  // Checks everything that does not depend on values: names unique and well-formed, expressions
+  // only over declared names, entries' ${NAME}s declared, arguments of steps and checks declared,
+  // tunable defaults among their values, integer inputs with an init, files present, sizes bounded.
   // INVALID_ARGUMENT names the field path ("steps[0].launch.grid_x"), the value and what is right.
   static absl::StatusOr<std::shared_ptr<const KernelTemplate>> Create(TemplateSpec spec);
 

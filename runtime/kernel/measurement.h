@@ -27,10 +27,10 @@ std::string Name(RejectionKind kind);
 
 struct Rejection {
   RejectionKind kind = RejectionKind::kCompile;
-  std::string detail;
+  std::string detail = {};
   int64_t needed = 0;  // when the kind has a limit, e.g. bytes of shared memory
   int64_t limit = 0;
-  std::string log_id;
+  std::string log_id = {};
 };
 // timeout, crash and unstable say something about a moment; they are tried again after an hour.
 bool Expires(RejectionKind kind);
@@ -41,10 +41,10 @@ struct Measurement {
 
   std::vector<double> samples_ns;
   double median_ns = 0;
-  double spread = 0;  // half the interquartile range over the median
+  double spread = 0;                        // half the interquartile range over the median
   std::vector<std::string> verified_sizes;  // "n=67108864"
-  bool verified = false;  // false: no reference
-  std::string output_sha256;  // on the fixed check inputs; empty if there were none
+  bool verified = false;                    // false: no reference
+  std::string output_sha256;                // on the fixed check inputs; empty if there were none
   std::string artifact_sha256;
 
   int64_t measured_at_unix_ms = 0;

@@ -15,8 +15,14 @@ class Problem {
   // No parameters; for fields filled later.
   Problem() = default;
   // Checks every value against the declared domain and fills defaults. INVALID_ARGUMENT names the
-  // parameter, the value and the domain; an unknown name is an error too.
-  static absl::StatusOr<Problem> Create(const KernelTemplate& kernel_template, const Values& values);
+  // parameter, the value and the domain; an unknown name is an error too. Text is read as what the
+  // parameter is: "F32", "4096", "true".
+  static absl::StatusOr<Problem> Create(const KernelTemplate& kernel_template,
+                                        const Values& values);
+
+  // Reads back what ToString wrote; errors as Create's.
+  static absl::StatusOr<Problem> Parse(const KernelTemplate& kernel_template,
+                                       const std::string& text);
 
   const Values& values() const { return values_; }
   // Dynamic sizes only.
@@ -26,7 +32,8 @@ class Problem {
 
   // The same problem with every dynamic or static bucketed size replaced by its bucket.
   Problem Bucketed(const KernelTemplate& kernel_template) const;
-  // The same problem with other dynamic sizes.
+  // The same problem with other dynamic sizes; names that are no dynamic size are left out. Sizes
+  // are not checked against the domain.
   Problem WithSizes(const SizeBindings& sizes) const;
 
   // "T=F32 n=67108864".
@@ -39,7 +46,9 @@ class Problem {
   Values specialised_;
 };
 
-// The bucket of `size` under the parameter's rule (see SizeParameter.Bucket in the schema).
+// The bucket of `size` under the parameter's rule (see SizeParameter.Bucket in the schema). Always
+// a declared value: a power of two is rounded down to a multiple of `multiple_of` and up to the
+// smallest declared size. REQUIRES: `size` is in the declared domain.
 int64_t BucketOf(const Parameter& parameter, int64_t size);
 
 }  // namespace hone

@@ -21,6 +21,12 @@ struct Program {
   std::vector<std::pair<std::string, std::string>> defines;
   std::vector<std::string> name_expressions;
   std::string architecture;  // "sm_90a", "compute_90", "cpu"
+
+  // A binary from another compiler instead of source (PREBUILT): its bytes and the symbol of each
+  // kernel step in order. Such a program is never compiled; its identity is these two fields and
+  // the architecture. Filled by InstantiateProgram for prebuilt templates.
+  std::string prebuilt_bytes;
+  std::vector<std::string> prebuilt_symbols;
 };
 
 enum class ArtifactFormat { kCubin = 1, kPtx = 2, kHostElf = 3 };  // stored; never renumber
@@ -40,8 +46,8 @@ struct Artifact {
   std::string bytes;
   std::string sha256;  // of bytes, hex
   std::string architecture;
-  std::string builder;  // "nvrtc 13.0.88"; provenance, not identity
-  int min_driver = 0;   // as cuDriverGetVersion counts; 0: any
+  std::string builder;                               // "nvrtc 13.0.88"; provenance, not identity
+  int min_driver = 0;                                // as cuDriverGetVersion counts; 0: any
   std::map<std::string, std::string> lowered_names;  // name expression -> symbol
   std::vector<EntryResources> resources;
   std::string log;  // warnings; bounded by the compiler

@@ -17,12 +17,12 @@ namespace hone {
 struct KernelVariant {
   Config config;
   std::shared_ptr<const Artifact> artifact;
-  LaunchRecipe recipe;  // its guards decide whether this variant may run
+  LaunchRecipe recipe;                     // its guards decide whether this variant may run
   std::optional<Measurement> measurement;  // on the target; absent: never measured
 };
 
-// Launch takes the first variant whose guards hold; the last accepts every declared input wherever the
-// template has such a config. Immutable once shared.
+// Launch takes the first variant whose guards hold; the last accepts every declared input wherever
+// the template has such a config. Immutable once shared.
 struct TunedKernel {
   std::string template_name;
   std::string template_digest;

@@ -1,0 +1,62 @@
+#include "runtime/kernel/measurement.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hone {
+namespace {
+
+// REQUIRES: sorted, not empty, 0 <= share <= 1.
+double Quantile(const std::vector<double>& sorted, double share) {
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(std::floor(position));
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  const double fraction = position - static_cast<double>(below);
+  return sorted[below] + fraction * (sorted[above] - sorted[below]);
+}
+
+}  // namespace
+
+std::string Name(RejectionKind kind) {
+  switch (kind) {
+    case RejectionKind::kConstraint:
+      return "constraint";
+    case RejectionKind::kCompile:
+      return "compile";
+    case RejectionKind::kResources:
+      return "resources";
+    case RejectionKind::kLaunch:
+      return "launch";
+    case RejectionKind::kIllegalAccess:
+      return "illegal_access";
+    case RejectionKind::kTimeout:
+      return "timeout";
+    case RejectionKind::kWrongResult:
+      return "wrong_result";
+    case RejectionKind::kUnstable:
+      return "unstable";
+    case RejectionKind::kCrash:
+      return "crash";
+  }
+  return "unknown";
+}
+
+bool Expires(RejectionKind kind) {
+  return kind == RejectionKind::kTimeout || kind == RejectionKind::kCrash ||
+         kind == RejectionKind::kUnstable;
+}
+
+void Summarise(Measurement& measurement) {
+  measurement.median_ns = 0;
+  measurement.spread = 0;
+  if (measurement.samples_ns.empty()) return;
+  std::vector<double> sorted = measurement.samples_ns;
+  std::sort(sorted.begin(), sorted.end());
+  measurement.median_ns = Quantile(sorted, 0.5);
+  if (measurement.median_ns > 0) {
+    measurement.spread =
+        (Quantile(sorted, 0.75) - Quantile(sorted, 0.25)) / 2 / measurement.median_ns;
+  }
+}
+
+}  // namespace hone

@@ -1,0 +1,203 @@
+// Small sizes at which a candidate is checked besides the tuned one.
+#include <algorithm>
+#include <optional>
+
+#include "runtime/kernel/instantiate.h"
+#include "runtime/launch/resolve_launch.h"
+
+namespace hone {
+namespace {
+
+// A base size of this or less keeps the product over several dimensions small.
+constexpr int64_t kBaseMax = 257;
+// Check sizes may take this much memory even when the tuned problem takes less.
+constexpr int64_t kBytesMax = int64_t{64} << 20;
+constexpr int64_t kCoverageMax = int64_t{1} << 40;
+
+int64_t AlignUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+class SizeFinder {
+ public:
+  SizeFinder(const KernelTemplate& kernel_template, const Problem& problem,
+             const LaunchRecipe& recipe, const DeviceFacts& facts)
+      : recipe_(recipe), facts_(facts), tuned_(problem.dynamic_sizes()) {
+    for (const std::string& name : recipe.dynamic_sizes) {
+      if (const Parameter* parameter = kernel_template.FindParameter(name)) {
+        parameters_.push_back(parameter);
+      }
+    }
+    for (const RecipeStep& step : recipe.steps) {
+      if (step.symbol.empty()) continue;
+      first_kernel_ = &step;
+      break;
+    }
+    bytes_max_ = std::max(kBytesMax, TotalBytes(tuned_).value_or(0));
+  }
+
+  std::vector<SizeBindings> Find() {
+    if (first_kernel_ == nullptr) return {};
+    SizeBindings base = SmallBase();
+    for (const Parameter* parameter : parameters_) GrowBase(*parameter, base);
+    std::vector<SizeBindings> found;
+    for (const Parameter* parameter : parameters_) {
+      for (const int64_t size : SizesFor(*parameter, base)) {
+        SizeBindings sizes = base;
+        sizes[parameter->name] = size;
+        const bool known =
+            sizes == tuned_ || std::find(found.begin(), found.end(), sizes) != found.end();
+        if (!known && Allowed(sizes)) found.push_back(std::move(sizes));
+      }
+    }
+    return found;
+  }
+
+ private:
+  // Smallest declared size of at least one element.
+  static int64_t Smallest(const Parameter& parameter) {
+    return AlignUp(std::max<int64_t>(parameter.min, 1), parameter.multiple_of);
+  }
+
+  SizeBindings WithFacts(SizeBindings sizes) const {
+    sizes.insert(facts_.begin(), facts_.end());
+    return sizes;
+  }
+
+  bool Declared(const SizeBindings& sizes) const {
+    return std::all_of(parameters_.begin(), parameters_.end(), [&](const Parameter* parameter) {
+      const int64_t size = sizes.at(parameter->name);
+      return size >= parameter->min && size <= parameter->max && size % parameter->multiple_of == 0;
+    });
+  }
+
+  bool Allowed(const SizeBindings& sizes) const {
+    if (!Declared(sizes)) return false;
+    const SizeBindings bound = WithFacts(sizes);
+    for (const Expression& guard : recipe_.guards) {
+      const absl::StatusOr<int64_t> holds = guard.Evaluate(bound);
+      if (!holds.ok() || *holds == 0) return false;
+    }
+    const std::optional<int64_t> bytes = TotalBytes(sizes);
+    return bytes.has_value() && *bytes <= bytes_max_;
+  }
+
+  // Bytes of all buffers; nullopt if a shape cannot be evaluated.
+  std::optional<int64_t> TotalBytes(const SizeBindings& sizes) const {
+    int64_t total = 0;
+    for (const RecipeArgument& argument : recipe_.arguments) {
+      const auto* buffer = std::get_if<RecipeBuffer>(&argument.kind);
+      if (buffer == nullptr) continue;
+      const absl::StatusOr<int64_t> bytes = BufferSpanBytes(*buffer, WithFacts(sizes));
+      if (!bytes.ok() || __builtin_add_overflow(total, *bytes, &total)) return std::nullopt;
+    }
+    return total;
+  }
+
+  // Product of three extents; nullopt where they cannot be evaluated.
+  std::optional<int64_t> Product(const std::array<Expression, 3>& extents,
+                                 const SizeBindings& sizes) const {
+    int64_t product = 1;
+    for (const Expression& extent : extents) {
+      const absl::StatusOr<int64_t> value = extent.Evaluate(WithFacts(sizes));
+      if (!value.ok() || __builtin_mul_overflow(product, *value, &product)) return std::nullopt;
+    }
+    return product;
+  }
+
+  // All sizes as small as domain and guards allow: 3 where possible, because 1 hides what repeats.
+  SizeBindings SmallBase() const {
+    SizeBindings base = tuned_;
+    for (const Parameter* parameter : parameters_) {
+      for (int64_t size = 3; size < tuned_.at(parameter->name); size = size < 4 ? 4 : size * 2) {
+        SizeBindings smaller = base;
+        smaller[parameter->name] = AlignUp(std::max(size, parameter->min), parameter->multiple_of);
+        if (smaller[parameter->name] >= tuned_.at(parameter->name)) break;
+        if (!Allowed(smaller)) continue;
+        base = std::move(smaller);
+        break;
+      }
+    }
+    return base;
+  }
+
+  // One block and a bit where that is small, so that dimensions are checked with tails together.
+  void GrowBase(const Parameter& parameter, SizeBindings& base) const {
+    const std::optional<int64_t> coverage = Coverage(parameter, base);
+    if (!coverage.has_value()) return;
+    SizeBindings grown = base;
+    grown[parameter.name] = AlignUp(*coverage + 1, parameter.multiple_of);
+    if (grown[parameter.name] <= kBaseMax && Allowed(grown)) base = std::move(grown);
+  }
+
+  // Largest size of `parameter`, a declared multiple, at which the first kernel launches as many
+  // blocks as at the smallest; nullopt if the grid does not grow with it.
+  std::optional<int64_t> Coverage(const Parameter& parameter, const SizeBindings& base) const {
+    const int64_t step = parameter.multiple_of;
+    const int64_t first = Smallest(parameter);
+    const auto blocks = [&](int64_t size) {
+      SizeBindings sizes = base;
+      sizes[parameter.name] = size;
+      return Product(first_kernel_->launch.grid, sizes);
+    };
+    const std::optional<int64_t> least = blocks(first);
+    const int64_t last = std::min(parameter.max, kCoverageMax) / step * step;
+    if (!least.has_value() || last <= first) return std::nullopt;
+    // Invariant of both loops: as many blocks at `same`, more (or no longer computable) at `more`.
+    int64_t same = first;
+    int64_t more = first;
+    for (int64_t reach = step; blocks(more) == least; reach *= 2) {
+      same = more;
+      if (more == last) return std::nullopt;
+      more = std::min(first + reach, last);
+    }
+    while (more - same > step) {
+      const int64_t middle = same + (more - same) / 2 / step * step;
+      (blocks(middle) == least ? same : more) = middle;
+    }
+    return same;
+  }
+
+  // Candidate sizes of one dimension, the others as in `base`; not yet checked against the guards.
+  std::vector<int64_t> SizesFor(const Parameter& parameter, const SizeBindings& base) const {
+    const int64_t multiple = parameter.multiple_of;
+    std::vector<int64_t> sizes = {AlignUp(parameter.min, multiple), Smallest(parameter)};
+    const auto add_around = [&](int64_t block) {
+      // A size is a declared multiple: "one less" is the next smaller one.
+      const int64_t whole = block / multiple * multiple;
+      sizes.push_back(whole == block ? block - multiple : whole);
+      sizes.push_back(whole + multiple);
+      sizes.push_back(AlignUp(3 * block, multiple));
+    };
+    if (const std::optional<int64_t> coverage = Coverage(parameter, base)) {
+      add_around(*coverage);
+      return sizes;
+    }
+    // The grid does not grow: the dimension is walked by threads of a block, or by all blocks.
+    const std::optional<int64_t> threads = Product(first_kernel_->launch.block, base);
+    const std::optional<int64_t> blocks = Product(first_kernel_->launch.grid, base);
+    if (!threads.has_value() || *threads < 1 || *threads > kCoverageMax) return sizes;
+    add_around(*threads);
+    if (blocks.has_value() && *blocks > 1 && *blocks < kCoverageMax / *threads) {
+      add_around(*blocks * *threads);
+    }
+    return sizes;
+  }
+
+  const LaunchRecipe& recipe_;
+  const DeviceFacts& facts_;
+  const SizeBindings tuned_;
+  std::vector<const Parameter*> parameters_;
+  const RecipeStep* first_kernel_ = nullptr;
+  int64_t bytes_max_ = kBytesMax;
+};
+
+}  // namespace
+
+std::vector<SizeBindings> SmallCheckSizes(const KernelTemplate& kernel_template,
+                                          const Problem& problem, const LaunchRecipe& recipe,
+                                          const DeviceFacts& facts) {
+  return SizeFinder(kernel_template, problem, recipe, facts).Find();
+}
+
+}  // namespace hone

@@ -1,0 +1,255 @@
+#include "runtime/kernel/template_binder.h"
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/kernel/field_error.h"
+#include "runtime/kernel/template_bindings.h"
+#include "runtime/kernel/template_text.h"
+#include "runtime/kernel/validate_template.h"
+
+namespace hone {
+namespace {
+
+using Op = Expression::Op;
+
+std::string SpellingOf(const Parameter& parameter, const Value& value) {
+  if (parameter.kind == ParameterKind::kFlag) {
+    return std::get<int64_t>(value) != 0 ? "true" : "false";
+  }
+  if (const auto* type = std::get_if<DataType>(&value)) return std::string(CudaName(*type));
+  return ToString(value);
+}
+
+absl::StatusOr<Expression> Compare(Op op, Expression left, int64_t right) {
+  return Expression::Make(op, {std::move(left), Expression::Constant(right)});
+}
+
+// Dense row-major strides of a shape, in elements.
+absl::StatusOr<std::vector<Expression>> DenseStrides(const std::vector<Expression>& shape) {
+  std::vector<Expression> strides(shape.size(), Expression::Constant(1));
+  for (size_t i = shape.size(); i-- > 1;) {
+    HONE_ASSIGN_OR_RETURN(Expression product, Expression::Make(Op::kMul, {strides[i], shape[i]}));
+    HONE_ASSIGN_OR_RETURN(strides[i - 1], product.Bind(ExpressionBindings()));
+  }
+  return strides;
+}
+
+}  // namespace
+
+Config DefaultTunables(const TemplateBody& body, const std::string& architecture) {
+  std::vector<std::pair<std::string, int64_t>> values;
+  for (const Tunable& tunable : TunablesFor(body, architecture)) {
+    values.emplace_back(tunable.name, tunable.default_value);
+  }
+  return Config(std::move(values));
+}
+
+TemplateBinder::TemplateBinder(const KernelTemplate& kernel_template, const TemplateBody& body,
+                               const Problem& problem, const Config& config,
+                               const DeviceFacts& facts)
+    : template_(kernel_template),
+      body_(body),
+      bindings_(BindingsFor(kernel_template, problem.specialised())) {
+  AddTo(bindings_, config);
+  AddTo(bindings_, facts);
+  for (const auto& [name, value] : problem.specialised()) {
+    const Parameter* parameter = kernel_template.FindParameter(name);
+    if (parameter != nullptr) spellings_[name] = SpellingOf(*parameter, value);
+  }
+  for (const auto& [name, value] : config.values()) spellings_[name] = absl::StrCat(value);
+}
+
+absl::StatusOr<Expression> TemplateBinder::Bind(absl::string_view path,
+                                                const Expression& expression) const {
+  absl::StatusOr<Expression> bound = expression.Bind(bindings_);
+  if (bound.ok()) return bound;
+  return AtField(
+      path, absl::Status(bound.status().code(), absl::StrCat("\"", expression.ToString(),
+                                                             "\": ", bound.status().message())));
+}
+
+absl::StatusOr<LaunchShape> TemplateBinder::Bind(absl::string_view path,
+                                                 const LaunchShape& launch) const {
+  constexpr char kAxes[] = "xyz";
+  LaunchShape bound;
+  const auto bind = [&](absl::string_view what, const std::array<Expression, 3>& from,
+                        std::array<Expression, 3>& to) {
+    for (size_t axis = 0; axis < 3; ++axis) {
+      HONE_ASSIGN_OR_RETURN(
+          to[axis],
+          Bind(absl::StrCat(path, ".", what, "_", std::string(1, kAxes[axis])), from[axis]));
+    }
+    return absl::OkStatus();
+  };
+  HONE_RETURN_IF_ERROR(bind("grid", launch.grid, bound.grid));
+  HONE_RETURN_IF_ERROR(bind("block", launch.block, bound.block));
+  HONE_RETURN_IF_ERROR(bind("cluster", launch.cluster, bound.cluster));
+  HONE_ASSIGN_OR_RETURN(
+      bound.dynamic_shared_bytes,
+      Bind(absl::StrCat(path, ".dynamic_shared_bytes"), launch.dynamic_shared_bytes));
+  return bound;
+}
+
+absl::StatusOr<std::string> TemplateBinder::Spell(absl::string_view path,
+                                                  const std::string& text) const {
+  absl::StatusOr<std::string> spelled = Substitute(text, spellings_);
+  if (!spelled.ok()) return AtField(path, spelled.status());
+  return spelled;
+}
+
+absl::StatusOr<DataType> TemplateBinder::DtypeOf(absl::string_view path,
+                                                 const std::string& dtype) const {
+  if (const auto it = bindings_.find(dtype); it != bindings_.end()) {
+    if (const auto* type = std::get_if<DataType>(&it->second)) return *type;
+  }
+  if (const auto type = ParseDataType(dtype)) return *type;
+  return FieldError(path, absl::StrCat("\"", dtype, "\" is not a data type"));
+}
+
+absl::StatusOr<std::vector<Expression>> TemplateBinder::BindAll(
+    absl::string_view path, const std::vector<Expression>& expressions) const {
+  std::vector<Expression> bound;
+  for (size_t i = 0; i < expressions.size(); ++i) {
+    HONE_ASSIGN_OR_RETURN(Expression one, Bind(FieldPath("", path, i), expressions[i]));
+    bound.push_back(std::move(one));
+  }
+  return bound;
+}
+
+absl::StatusOr<int64_t> TemplateBinder::Alignment(const std::string& path,
+                                                  const TemplateBuffer& buffer,
+                                                  DataType dtype) const {
+  if (!buffer.alignment_bytes.has_value()) return SizeBytes(dtype);
+  HONE_ASSIGN_OR_RETURN(const Expression bound,
+                        Bind(path + ".alignment_bytes", *buffer.alignment_bytes));
+  if (!bound.is_constant()) {
+    return FieldError(path + ".alignment_bytes",
+                      absl::StrCat("\"", bound.ToString(), "\" is not known before the launch"));
+  }
+  if (bound.constant() < 1) {
+    return FieldError(path + ".alignment_bytes",
+                      absl::StrCat(bound.constant(), "; expected at least 1"));
+  }
+  return bound.constant();
+}
+
+absl::StatusOr<RecipeBuffer> TemplateBinder::BindBuffer(const std::string& path,
+                                                        const TemplateBuffer& buffer) const {
+  RecipeBuffer bound;
+  HONE_ASSIGN_OR_RETURN(bound.dtype, DtypeOf(path + ".dtype", buffer.dtype));
+  HONE_ASSIGN_OR_RETURN(bound.shape, BindAll(path + ".shape", buffer.shape));
+  if (buffer.strides.empty()) {
+    HONE_ASSIGN_OR_RETURN(bound.strides, DenseStrides(bound.shape));
+  } else {
+    HONE_ASSIGN_OR_RETURN(bound.strides, BindAll(path + ".strides", buffer.strides));
+  }
+  bound.access = buffer.access;
+  HONE_ASSIGN_OR_RETURN(bound.alignment_bytes, Alignment(path, buffer, bound.dtype));
+  bound.may_alias = buffer.may_alias;
+  bound.optional = buffer.optional;
+  return bound;
+}
+
+absl::StatusOr<RecipeScalar> TemplateBinder::BindScalar(const std::string& path,
+                                                        const TemplateScalar& scalar) const {
+  RecipeScalar bound;
+  bound.type = scalar.type;
+  if (scalar.value.has_value()) {
+    HONE_ASSIGN_OR_RETURN(bound.value, Bind(path + ".value", *scalar.value));
+  }
+  return bound;
+}
+
+absl::StatusOr<RecipeTensorMap> TemplateBinder::BindTensorMap(
+    const std::string& path, const TemplateTensorMap& tensor_map) const {
+  RecipeTensorMap bound = tensor_map.map;
+  const TemplateBuffer* buffer = FindBuffer(body_, bound.buffer);
+  if (buffer == nullptr) return absl::InternalError("tensor map over no buffer");
+  HONE_ASSIGN_OR_RETURN(bound.dtype, DtypeOf(path + ".buffer", buffer->dtype));
+  HONE_ASSIGN_OR_RETURN(bound.dims, BindAll(path + ".dims", tensor_map.map.dims));
+  HONE_ASSIGN_OR_RETURN(bound.strides_bytes,
+                        BindAll(path + ".strides_bytes", tensor_map.map.strides_bytes));
+  HONE_ASSIGN_OR_RETURN(bound.box, BindAll(path + ".box", tensor_map.map.box));
+  HONE_ASSIGN_OR_RETURN(bound.element_strides,
+                        BindAll(path + ".element_strides", tensor_map.map.element_strides));
+  if (bound.element_strides.empty()) {
+    bound.element_strides.assign(bound.dims.size(), Expression::Constant(1));
+  }
+  return bound;
+}
+
+absl::StatusOr<std::vector<RecipeArgument>> TemplateBinder::Arguments() const {
+  std::vector<RecipeArgument> arguments;
+  for (size_t i = 0; i < body_.arguments.size(); ++i) {
+    const TemplateArgument& argument = body_.arguments[i];
+    const std::string path = FieldPath("", "arguments", i);
+    RecipeArgument bound;
+    bound.name = argument.name;
+    if (const auto* buffer = std::get_if<TemplateBuffer>(&argument.kind)) {
+      HONE_ASSIGN_OR_RETURN(bound.kind, BindBuffer(path + ".buffer", *buffer));
+    } else if (const auto* scalar = std::get_if<TemplateScalar>(&argument.kind)) {
+      HONE_ASSIGN_OR_RETURN(bound.kind, BindScalar(path + ".scalar", *scalar));
+    } else if (const auto* map = std::get_if<TemplateTensorMap>(&argument.kind)) {
+      HONE_ASSIGN_OR_RETURN(bound.kind, BindTensorMap(path + ".tensor_map", *map));
+    } else {
+      const auto& scratch = std::get<TemplateScratch>(argument.kind);
+      HONE_ASSIGN_OR_RETURN(const Expression bytes, Bind(path + ".scratch.bytes", scratch.bytes));
+      bound.kind = RecipeScratch{bytes, scratch.zeroed};
+    }
+    arguments.push_back(std::move(bound));
+  }
+  return arguments;
+}
+
+std::vector<std::string> TemplateBinder::DynamicSizes() const {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : template_.spec().params) {
+    if (parameter.kind == ParameterKind::kSize && parameter.dynamic) {
+      names.push_back(parameter.name);
+    }
+  }
+  return names;
+}
+
+absl::StatusOr<std::vector<Expression>> TemplateBinder::Guards() const {
+  std::vector<Expression> guards;
+  for (const std::string& name : DynamicSizes()) {
+    const Parameter& parameter = *template_.FindParameter(name);
+    const Expression size = Expression::Variable(name);
+    if (parameter.min > 0) {
+      HONE_ASSIGN_OR_RETURN(Expression guard, Compare(Op::kGe, size, parameter.min));
+      guards.push_back(std::move(guard));
+    }
+    if (parameter.max < Parameter().max) {
+      HONE_ASSIGN_OR_RETURN(Expression guard, Compare(Op::kLe, size, parameter.max));
+      guards.push_back(std::move(guard));
+    }
+    if (parameter.multiple_of > 1) {
+      HONE_ASSIGN_OR_RETURN(Expression rest, Compare(Op::kMod, size, parameter.multiple_of));
+      HONE_ASSIGN_OR_RETURN(Expression guard, Compare(Op::kEq, std::move(rest), 0));
+      guards.push_back(std::move(guard));
+    }
+  }
+  for (size_t i = 0; i < body_.constraints.size(); ++i) {
+    const Expression& constraint = body_.constraints[i];
+    HONE_ASSIGN_OR_RETURN(Expression bound, Bind(FieldPath("", "constraints", i), constraint));
+    if (!bound.is_constant()) {
+      guards.push_back(std::move(bound));
+    } else if (bound.constant() == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("constraint \"", constraint.ToString(), "\" does not hold"));
+    }
+  }
+  return guards;
+}
+
+absl::StatusOr<LaunchRecipe> TemplateBinder::Frame() const {
+  LaunchRecipe recipe;
+  recipe.dynamic_sizes = DynamicSizes();
+  HONE_ASSIGN_OR_RETURN(recipe.arguments, Arguments());
+  HONE_ASSIGN_OR_RETURN(recipe.work_bytes, Bind("work.bytes", template_.spec().work_bytes));
+  HONE_ASSIGN_OR_RETURN(recipe.work_flops, Bind("work.flops", template_.spec().work_flops));
+  return recipe;
+}
+
+}  // namespace hone
