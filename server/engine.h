@@ -16,6 +16,7 @@
 #include "runtime/cache/deadline_timer.h"
 #include "runtime/cache/kernel_cache.h"
 #include "runtime/compile/compiler.h"
+#include "server/lane_monitor.h"
 
 namespace hone {
 
@@ -26,6 +27,7 @@ struct Engine {
   std::unique_ptr<KernelCache> cache;
   // For GetStatus: why a device is not offered, headers that do not fit NVRTC, a missing sandbox.
   std::vector<std::string> warnings;
+  std::map<int, std::shared_ptr<LaneMonitor>> lanes;  // by device index
   // Nothing but trusted sources may be compiled: no sandbox confines the compiler.
   bool catalog_only = false;
 };

@@ -1,0 +1,77 @@
+// The service's methods, one function each; service.cc ties them to gRPC. None blocks: what takes
+// time runs on the context's queues and answers its call later.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "hone/v1/kernel_service.pb.h"
+#include "server/call.h"
+#include "server/event_stream.h"
+#include "server/service_context.h"
+
+namespace hone {
+
+// ---- Unary (service_kernels.cc, service_compile.cc, service_templates.cc, ...).
+void GetKernel(ServiceContext& context, CallPtr<v1::GetKernelRequest, v1::GetKernelResponse> call);
+void Compile(ServiceContext& context, CallPtr<v1::CompileRequest, v1::CompileResponse> call);
+void GetLog(ServiceContext& context, CallPtr<v1::GetLogRequest, v1::GetLogResponse> call);
+void ListTemplates(ServiceContext& context,
+                   CallPtr<v1::ListTemplatesRequest, v1::ListTemplatesResponse> call);
+void DescribeTemplate(ServiceContext& context,
+                      CallPtr<v1::DescribeTemplateRequest, v1::DescribeTemplateResponse> call);
+void RegisterTemplate(ServiceContext& context,
+                      CallPtr<v1::RegisterTemplateRequest, v1::RegisterTemplateResponse> call);
+void ListTunings(ServiceContext& context,
+                 CallPtr<v1::ListTuningsRequest, v1::ListTuningsResponse> call);
+void GetTuning(ServiceContext& context, CallPtr<v1::GetTuningRequest, v1::GetTuningResponse> call);
+void GetStatus(ServiceContext& context, CallPtr<v1::GetStatusRequest, v1::GetStatusResponse> call);
+void ExplainKey(ServiceContext& context,
+                CallPtr<v1::ExplainKeyRequest, v1::ExplainKeyResponse> call);
+
+// ---- Streams from the server. Each returns what must be undone when the stream is over; it runs
+// on a gRPC thread, exactly once, possibly while the handler's own work is still queued.
+using StreamPtr = std::shared_ptr<EventStream>;
+using StreamCleanup = std::function<void()>;
+StreamCleanup Tune(ServiceContext& context, const Caller& caller, const v1::TuneRequest& request,
+                   StreamPtr stream);
+StreamCleanup Watch(ServiceContext& context, const Caller& caller, const v1::WatchRequest& request,
+                    StreamPtr stream);
+StreamCleanup GetArtifact(ServiceContext& context, const Caller& caller,
+                          const v1::GetArtifactRequest& request, StreamPtr stream);
+
+// ---- A stream from the client: collects a header set, then stores it.
+class HeaderSetUpload {
+ public:
+  explicit HeaderSetUpload(const ServiceLimits& limits) : limits_(limits) {}
+  // INVALID_ARGUMENT or RESOURCE_EXHAUSTED ends the upload.
+  absl::Status Add(v1::RegisterHeaderSetRequest message);
+  // Blocks on the store.
+  absl::StatusOr<v1::RegisterHeaderSetResponse> Store(KernelStore& store);
+
+ private:
+  const ServiceLimits limits_;
+  std::string name_;
+  bool first_ = true;
+  std::vector<SourceFile> files_;
+  int64_t bytes_ = 0;
+};
+
+// ---- Shared by several groups.
+// A template as a request names it. NOT_FOUND says what there is.
+absl::StatusOr<KernelTemplatePtr> FindTemplate(ServiceContext& context, const v1::TemplateRef& ref);
+
+// The template of a tune: named, or sent along, which registers it. Blocks on the store.
+absl::StatusOr<KernelTemplatePtr> TemplateToTune(ServiceContext& context, const Engine& engine,
+                                                 const v1::TuneRequest& request);
+
+// Catalog directories that could not be loaded.
+void AddCatalogWarnings(ServiceContext& context, v1::GetStatusResponse& response);
+
+// FAILED_PRECONDITION when nothing confines the compiler, and the source is not the catalog's.
+absl::Status CheckSourceTrusted(const Engine& engine, bool from_catalog);
+
+}  // namespace hone

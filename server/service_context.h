@@ -1,0 +1,100 @@
+// What the service's handlers share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "runtime/base/mutex.h"
+#include "runtime/cache/deadline_timer.h"
+#include "runtime/store/kernel_store.h"
+#include "server/call.h"
+#include "server/caller.h"
+#include "server/catalog.h"
+#include "server/engine.h"
+#include "server/event_stream.h"
+#include "server/work_queue.h"
+
+namespace hone {
+
+// Grows when a message of the API changes meaning.
+inline constexpr int kApiVersion = 1;
+
+// Bounds of one call or of all calls together; what is beyond is refused with the bound named.
+struct ServiceLimits {
+  int calls_max = 4096;    // unary calls under way
+  int streams_max = 1024;  // tunes watched, watches, downloads
+  int64_t source_bytes_max = int64_t{1} << 20;
+  int64_t headers_bytes_max = int64_t{8} << 20;
+  int64_t header_set_bytes_max = int64_t{64} << 20;
+  // Replies stay below the 4 MiB that clients accept by default.
+  int64_t inline_bytes_max = int64_t{3} << 20;
+  int64_t inline_bytes_default = 262'144;
+  int64_t chunk_bytes = int64_t{1} << 20;
+  absl::Duration compile_timeout = absl::Seconds(60);
+  absl::Duration wait_default = absl::Seconds(30);
+  absl::Duration wait_max = absl::Hours(1);
+  absl::Duration heartbeat = absl::Seconds(1);  // clients are promised one every 2 s
+};
+
+// Facts for GetStatus that do not change.
+struct ServiceInfo {
+  std::string version;
+  std::string store_path;
+  std::string kernels_path;
+  std::string listen;
+  absl::Time started = absl::InfinitePast();
+};
+
+// Open streams, so that draining can end those without an end of their own. Thread-safe.
+class OpenStreams {
+ public:
+  void Add(const std::shared_ptr<EventStream>& stream, bool endless);
+  void Remove(const EventStream* stream);
+  void EndEndless(const absl::Status& status);
+  int64_t count() const;
+
+ private:
+  struct Open {
+    std::weak_ptr<EventStream> stream;
+    bool endless = false;
+  };
+
+  mutable Mutex mutex_;
+  std::map<const EventStream*, Open> streams_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Everything pointed to outlives the service. Thread-safe as its members are.
+struct ServiceContext {
+  Catalog* catalog = nullptr;
+  KernelStore* store = nullptr;
+  EngineGate* gate = nullptr;
+  DeadlineTimer* timer = nullptr;
+  const ConnectionTable* connections = nullptr;
+  RolePolicy roles;
+  WorkQueue* lookups = nullptr;   // reads and writes of the store
+  WorkQueue* compiles = nullptr;  // raw compiles, which block while a worker compiles
+  ServiceLimits limits;
+  ServiceInfo info;
+
+  std::atomic<bool> draining{false};
+  std::atomic<int64_t> calls{0};  // unary calls under way
+  OpenStreams streams;
+};
+
+// Runs `work` on the look-up threads with the engine at hand; failures to do so are the call's
+// answer. Work whose caller has gone in the meantime is left out.
+template <class CallPtrType>
+void RunLookup(ServiceContext& context, const CallPtrType& call, std::function<void()> work) {
+  const absl::Status queued = context.lookups->Submit([call, work = std::move(work)] {
+    if (!call->cancelled()) work();
+  });
+  if (!queued.ok()) call->Fail(queued);
+}
+
+}  // namespace hone

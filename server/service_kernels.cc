@@ -1,0 +1,110 @@
+// The service's front door.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/base/status_macros.h"
+#include "server/convert.h"
+#include "server/errors.h"
+#include "server/handlers.h"
+#include "server/logging.h"
+#include "spdlog/spdlog.h"
+
+namespace hone {
+namespace {
+
+using GetKernelCall = CallPtr<v1::GetKernelRequest, v1::GetKernelResponse>;
+
+absl::string_view Name(AnswerSource source) {
+  switch (source) {
+    case AnswerSource::kTuned:
+      return "TUNED";
+    case AnswerSource::kBucket:
+      return "BUCKET";
+    case AnswerSource::kNearest:
+      return "NEAREST";
+    case AnswerSource::kDefault:
+      return "DEFAULT";
+  }
+  return "UNKNOWN";
+}
+
+absl::StatusOr<KernelRequest> RequestOf(ServiceContext& context,
+                                        const v1::GetKernelRequest& proto) {
+  KernelRequest request;
+  const auto wait_max_ms = absl::ToInt64Milliseconds(context.limits.wait_max);
+  if (proto.max_wait_ms() < 0 || proto.max_wait_ms() > wait_max_ms) {
+    return InvalidField("max_wait_ms", absl::StrCat(proto.max_wait_ms(), " is not from 0 to ",
+                                                    wait_max_ms, " (0: the default)"));
+  }
+  if (proto.inline_bytes_max() < -1) {
+    return InvalidField("inline_bytes_max",
+                        absl::StrCat(proto.inline_bytes_max(),
+                                     " is negative; give -1 for never or 0 for the default"));
+  }
+  request.max_wait = proto.max_wait_ms() == 0 ? context.limits.wait_default
+                                              : absl::Milliseconds(proto.max_wait_ms());
+  request.policy = static_cast<Policy>(proto.policy());
+  HONE_ASSIGN_OR_RETURN(request.values, ValuesFromProto(proto.params()));
+  HONE_ASSIGN_OR_RETURN(request.target, TargetFromProto(proto.target()));
+  HONE_ASSIGN_OR_RETURN(request.kernel_template, FindTemplate(context, proto.template_()));
+  return request;
+}
+
+int64_t InlineBytesOf(const v1::GetKernelRequest& request, const ServiceLimits& limits) {
+  if (request.inline_bytes_max() == 0) return limits.inline_bytes_default;
+  return std::min(request.inline_bytes_max(), limits.inline_bytes_max);
+}
+
+void LogAnswer(absl::string_view event, spdlog::level::level_enum level, const GetKernelCall& call,
+               const absl::StatusOr<KernelAnswer>& answer, absl::Time began) {
+  if (!spdlog::default_logger_raw()->should_log(level)) return;
+  LogEvent line(event);
+  line.Add("template", BoundedUtf8(call->request().template_().name(), 64));
+  line.Add("policy", v1::Policy_Name(call->request().policy()));
+  if (answer.ok()) {
+    line.Add("problem", ToString(answer->kernel->params));
+    line.Add("source", Name(answer->source)).Add("key", answer->key);
+    if (answer->stale) line.Add("stale", answer->stale_reason);
+  } else {
+    line.Add("code", absl::StatusCodeToString(answer.status().code()));
+    line.Add("reason", BoundedUtf8(answer.status().message(), 200));
+  }
+  line.Add("took_ms", absl::ToInt64Milliseconds(absl::Now() - began)).Write(level);
+}
+
+void Answer(ServiceContext& context, const GetKernelCall& call, const KernelRequest& request,
+            const absl::StatusOr<KernelAnswer>& answer) {
+  if (!answer.ok()) return call->Fail(answer.status());
+  call->Reply(
+      ToProto(*answer, *request.kernel_template, InlineBytesOf(call->request(), context.limits)));
+}
+
+}  // namespace
+
+void GetKernel(ServiceContext& context, GetKernelCall call) {
+  auto request = RequestOf(context, call->request());
+  if (!request.ok()) return call->Fail(request.status());
+  const absl::Time began = absl::Now();
+  if (Engine* engine = context.gate->Get()) {
+    if (const auto hit = engine->cache->Find(*request)) {
+      Answer(context, call, *request, *hit);
+      return LogAnswer("hit", spdlog::level::debug, call, *hit, began);
+    }
+  }
+  const absl::Time deadline = began + request->max_wait;
+  context.gate->WhenReady(deadline, [&context, call, request = *std::move(request), deadline,
+                                     began](absl::StatusOr<Engine*> engine) {
+    if (!engine.ok()) return call->Fail(engine.status());
+    KernelRequest remaining = request;
+    remaining.max_wait = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    (*engine)->cache->Get(std::move(remaining),
+                          [&context, call, request, began](absl::StatusOr<KernelAnswer> answer) {
+                            LogAnswer("miss", spdlog::level::info, call, answer, began);
+                            Answer(context, call, request, answer);
+                          });
+  });
+}
+
+}  // namespace hone

@@ -1,0 +1,128 @@
+// How the daemon is, and what its keys are made of.
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "runtime/base/status_macros.h"
+#include "server/convert.h"
+#include "server/errors.h"
+#include "server/handlers.h"
+
+namespace hone {
+namespace {
+
+void AddEngine(Engine& engine, v1::GetStatusResponse& response) {
+  for (const DeviceInfo& device : engine.cache->Devices()) {
+    v1::DeviceStatus* status = response.add_devices();
+    status->set_index(device.index);
+    status->set_name(device.name);
+    *status->mutable_fingerprint() = ToProto(device.fingerprint);
+    status->set_driver(device.driver);
+    status->set_state("idle");
+    if (const auto lane = engine.lanes.find(device.index); lane != engine.lanes.end()) {
+      const LaneState state = lane->second->Get();
+      status->set_state(state.state);
+      status->set_detail(state.detail);
+      status->set_worker_pid(state.worker_pid);
+    }
+  }
+  for (const CompilerInfo& compiler : engine.compiler->Compilers()) {
+    *response.add_compilers() = ToProto(compiler);
+    if (!compiler.available) {
+      response.add_warnings(absl::StrCat(compiler.kind, " is not available: ", compiler.detail));
+    }
+  }
+  for (const auto& [name, count] : engine.cache->Counters()) {
+    (*response.mutable_counters())[name] = count;
+  }
+  for (const std::string& warning : engine.warnings) response.add_warnings(warning);
+}
+
+void AddProbing(v1::GetStatusResponse& response) {
+  v1::DeviceStatus* status = response.add_devices();
+  status->set_state("probing");
+  status->set_detail("devices and compilers are still being probed");
+}
+
+// The lines whose hash is the key.
+std::vector<std::string> Ingredients(const Key& key) {
+  return absl::StrSplit(key.Canonical(), '\n', absl::SkipEmpty());
+}
+
+absl::StatusOr<v1::ExplainKeyResponse> Explain(KernelCache& cache, const KernelRequest& request) {
+  HONE_ASSIGN_OR_RETURN(const KeyExplanation explanation, cache.Explain(request));
+  v1::ExplainKeyResponse response;
+  if (explanation.tuning_key.has_value()) {
+    response.set_tuning_key(explanation.tuning_key->id());
+    for (std::string& line : Ingredients(*explanation.tuning_key)) {
+      response.add_tuning_key_ingredients(std::move(line));
+    }
+  }
+  if (explanation.artifact_key.has_value()) {
+    response.set_artifact_key(explanation.artifact_key->id());
+    for (std::string& line : Ingredients(*explanation.artifact_key)) {
+      response.add_artifact_key_ingredients(std::move(line));
+    }
+  }
+  response.set_state(explanation.state);
+  return response;
+}
+
+}  // namespace
+
+void GetStatus(ServiceContext& context, CallPtr<v1::GetStatusRequest, v1::GetStatusResponse> call) {
+  RunLookup(context, call, [&context, call] {
+    v1::GetStatusResponse response;
+    response.set_version(context.info.version);
+    response.set_api_version(kApiVersion);
+    response.set_pid(getpid());
+    response.set_uptime_s(absl::ToDoubleSeconds(absl::Now() - context.info.started));
+    response.set_store_path(context.info.store_path);
+    response.set_kernels_path(context.info.kernels_path);
+    response.set_listen(context.info.listen);
+    response.set_caller_role(std::string(Name(call->caller().role)));
+    if (Engine* engine = context.gate->Get()) {
+      AddEngine(*engine, response);
+    } else {
+      AddProbing(response);
+    }
+    (*response.mutable_counters())["calls"] = context.calls;
+    (*response.mutable_counters())["streams"] = context.streams.count();
+    (*response.mutable_counters())["connections"] = context.connections->admitted();
+    if (const auto bytes = context.store->SizeBytes(); bytes.ok()) {
+      response.set_store_bytes(*bytes);
+    } else {
+      response.add_warnings(absl::StrCat("store: ", bytes.status().message()));
+    }
+    AddCatalogWarnings(context, response);
+    call->Reply(response);
+  });
+}
+
+void ExplainKey(ServiceContext& context,
+                CallPtr<v1::ExplainKeyRequest, v1::ExplainKeyResponse> call) {
+  KernelRequest request;
+  const auto read = [&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(request.values, ValuesFromProto(call->request().params()));
+    HONE_ASSIGN_OR_RETURN(request.target, TargetFromProto(call->request().target()));
+    HONE_ASSIGN_OR_RETURN(request.kernel_template,
+                          FindTemplate(context, call->request().template_()));
+    return absl::OkStatus();
+  };
+  if (absl::Status status = read(); !status.ok()) return call->Fail(status);
+  const absl::Time deadline = absl::Now() + context.limits.wait_default;
+  context.gate->WhenReady(deadline, [&context, call, request](absl::StatusOr<Engine*> engine) {
+    if (!engine.ok()) return call->Fail(engine.status());
+    RunLookup(context, call, [call, request, engine = *engine] {
+      const auto response = Explain(*engine->cache, request);
+      if (!response.ok()) return call->Fail(response.status());
+      call->Reply(*response);
+    });
+  });
+}
+
+}  // namespace hone

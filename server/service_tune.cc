@@ -1,0 +1,278 @@
+// Tunes as they run.
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/base/error_info.h"
+#include "runtime/base/status_macros.h"
+#include "server/convert.h"
+#include "server/errors.h"
+#include "server/handlers.h"
+#include "server/logging.h"
+
+namespace hone {
+namespace {
+
+constexpr int kConfigsMax = 10'000;
+
+absl::StatusOr<TuneOptions> OptionsOf(const v1::TuneRequest& request) {
+  TuneOptions options;
+  if (request.budget().evaluations_max() < 0) {
+    return InvalidField(
+        "budget.evaluations_max",
+        absl::StrCat(request.budget().evaluations_max(), " is negative; give 0 for no limit"));
+  }
+  options.evaluations_max = request.budget().evaluations_max();
+  const double seconds = request.budget().seconds_max();
+  if (!std::isfinite(seconds) || seconds < 0) {
+    return InvalidField("budget.seconds_max",
+                        absl::StrCat(seconds, " is not a limit; give 0 for none"));
+  }
+  if (seconds > 0) options.time_max = absl::Seconds(seconds);
+  options.strategy = request.strategy();
+  if (!options.strategy.empty() && options.strategy != "exhaustive" &&
+      options.strategy != "random") {
+    return InvalidField("strategy", absl::StrCat("'", BoundedUtf8(options.strategy, 64),
+                                                 "' is not known; exhaustive and random are"));
+  }
+  options.seed = request.seed();
+  options.force = request.force();
+  if (request.configs_size() > kConfigsMax) {
+    return InvalidField("configs",
+                        absl::StrCat(request.configs_size(), " are given; at most ", kConfigsMax));
+  }
+  for (int i = 0; i < request.configs_size(); ++i) {
+    auto config = Config::Parse(request.configs(i));
+    if (!config.ok()) {
+      return InvalidField(absl::StrCat("configs[", i, "]"), config.status().message());
+    }
+    options.only.push_back(*std::move(config));
+  }
+  return options;
+}
+
+// Follows one tune for one caller. Owned by the run's listener and by the stream's clean-up.
+class TuneFollower : public std::enable_shared_from_this<TuneFollower> {
+ public:
+  TuneFollower(ServiceContext& context, Caller caller, StreamPtr stream)
+      : context_(context), caller_(std::move(caller)), stream_(std::move(stream)) {}
+
+  // On a look-up thread.
+  void Start(Engine& engine, KernelTemplatePtr kernel_template, const v1::TuneRequest& request);
+  // The caller has left or has seen everything.
+  void Stop();
+
+ private:
+  void OnEvent(const TuneRun::Event& event);
+  v1::TuneEvent Started(const TuneRun::Event& event);
+  v1::TuneEvent Finished(const TuneRun::Event& event);
+  void LogRejected(const Measurement& measurement) const;
+  void LogFinished(const TuneRun::Event& event) const;
+  void Beat();
+  void ScheduleBeat();
+
+  ServiceContext& context_;
+  const Caller caller_;
+  const StreamPtr stream_;
+  KernelTemplatePtr template_;
+  // Set before the subscription.
+  std::string key_;
+  bool joined_ = false;
+  // Written by the first event, before any other reads it; events come one at a time.
+  WorkAmount work_;
+
+  Mutex mutex_;
+  std::shared_ptr<TuneRun> run_ ABSL_GUARDED_BY(mutex_);
+  int64_t subscription_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  v1::TuneProgress progress_ ABSL_GUARDED_BY(mutex_);
+};
+
+void TuneFollower::Start(Engine& engine, KernelTemplatePtr kernel_template,
+                         const v1::TuneRequest& request) {
+  template_ = std::move(kernel_template);
+  const auto start = [&]() -> absl::StatusOr<std::shared_ptr<TuneRun>> {
+    HONE_ASSIGN_OR_RETURN(const TuneOptions options, OptionsOf(request));
+    HONE_ASSIGN_OR_RETURN(const Values values, ValuesFromProto(request.params()));
+    HONE_ASSIGN_OR_RETURN(const TargetSpec target, TargetFromProto(request.target()));
+    return engine.cache->Tune(template_, values, target, options, &joined_);
+  };
+  auto run = start();
+  if (!run.ok()) return stream_->End(run.status());
+  key_ = (*run)->key();
+  LogEvent("tune_started")
+      .Add("template", template_->name())
+      .Add("key", key_)
+      .Add("joined", joined_ ? "yes" : "no")
+      .Add("uid", static_cast<int64_t>(caller_.credentials.uid))
+      .Write();
+  // The listener keeps this follower; Unsubscribe lets it go.
+  const int64_t subscription = (*run)->Subscribe(
+      [self = shared_from_this()](const TuneRun::Event& event) { self->OnEvent(event); });
+  bool stopped = false;
+  {
+    MutexLock lock(&mutex_);
+    stopped = stopped_;
+    if (!stopped) {
+      run_ = *run;
+      subscription_ = subscription;
+    }
+  }
+  if (stopped) return (*run)->Unsubscribe(subscription);
+  ScheduleBeat();
+}
+
+void TuneFollower::Stop() {
+  std::shared_ptr<TuneRun> run;
+  int64_t subscription = 0;
+  int64_t timer = 0;
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = true;
+    run.swap(run_);
+    subscription = subscription_;
+    timer = timer_;
+  }
+  if (timer != 0) context_.timer->Cancel(timer);
+  if (run != nullptr) run->Unsubscribe(subscription);
+}
+
+void TuneFollower::ScheduleBeat() {
+  MutexLock lock(&mutex_);
+  if (stopped_) return;
+  timer_ = context_.timer->At(absl::Now() + context_.limits.heartbeat,
+                              [self = shared_from_this()] { self->Beat(); });
+}
+
+// Repeats the progress, so that a quiet phase is not mistaken for a dead one.
+void TuneFollower::Beat() {
+  if (stream_->ended()) return;
+  v1::TuneEvent event;
+  {
+    MutexLock lock(&mutex_);
+    *event.mutable_progress() = progress_;
+  }
+  if (event.progress().phase().empty()) event.mutable_progress()->set_phase("waiting");
+  stream_->Push("progress", Serialize(event));
+  ScheduleBeat();
+}
+
+void TuneFollower::OnEvent(const TuneRun::Event& event) {
+  using Kind = TuneRun::Event::Kind;
+  switch (event.kind) {
+    case Kind::kStarted:
+      work_ = {.bytes = event.work_bytes, .flops = event.work_flops};
+      return stream_->Push("", Serialize(Started(event)));
+    case Kind::kMeasurement: {
+      LogRejected(*event.measurement);
+      v1::TuneEvent proto;
+      *proto.mutable_candidate() = ToProto(*event.measurement, work_);
+      return stream_->Push("candidate " + proto.candidate().config(), Serialize(proto));
+    }
+    case Kind::kProgress: {
+      v1::TuneEvent proto;
+      proto.mutable_progress()->set_done(event.done);
+      proto.mutable_progress()->set_total(event.total);
+      proto.mutable_progress()->set_phase(event.phase);
+      {
+        MutexLock lock(&mutex_);
+        progress_ = proto.progress();
+      }
+      return stream_->Push("progress", Serialize(proto));
+    }
+    case Kind::kFinished:
+      LogFinished(event);
+      if (event.status.ok()) stream_->Push("", Serialize(Finished(event)));
+      return stream_->End(event.status);
+  }
+}
+
+v1::TuneEvent TuneFollower::Started(const TuneRun::Event& event) {
+  v1::TuneEvent proto;
+  v1::TuneStarted& started = *proto.mutable_started();
+  started.set_key(key_);
+  started.set_candidates(event.candidates);
+  started.set_already_measured(event.reused);
+  started.set_device(event.device);
+  started.set_default_config(event.default_config);
+  started.set_work_bytes(event.work_bytes);
+  started.set_work_flops(event.work_flops);
+  started.set_joined(joined_);
+  return proto;
+}
+
+v1::TuneEvent TuneFollower::Finished(const TuneRun::Event& event) {
+  v1::TuneEvent proto;
+  v1::TuneFinished& finished = *proto.mutable_finished();
+  if (event.kernel != nullptr) {
+    *finished.mutable_kernel() =
+        ToProto(*event.kernel, template_.get(), event.kernel->params, /*inline_bytes_max=*/-1);
+  }
+  if (event.winner.has_value()) *finished.mutable_winner() = ToProto(*event.winner, work_);
+  if (event.runner_up.has_value()) {
+    *finished.mutable_runner_up() = ToProto(*event.runner_up, work_);
+  }
+  finished.set_measured(event.outcome.measured);
+  finished.set_rejected(event.outcome.rejected);
+  finished.set_reused(event.outcome.reused);
+  finished.set_compiled(event.outcome.compiled);
+  finished.set_seconds(event.seconds);
+  finished.set_unverified(event.outcome.unverified);
+  finished.set_stopped_early(event.outcome.stopped_early);
+  return proto;
+}
+
+// Whoever started the tune logs it; those who joined would only repeat it.
+void TuneFollower::LogRejected(const Measurement& measurement) const {
+  if (joined_ || !measurement.rejection.has_value()) return;
+  LogEvent("rejected")
+      .Add("template", template_->name())
+      .Add("key", key_)
+      .Add("config", measurement.config.ToString())
+      .Add("kind", Name(measurement.rejection->kind))
+      .Add("reason", BoundedUtf8(measurement.rejection->detail, 200))
+      .Write();
+}
+
+void TuneFollower::LogFinished(const TuneRun::Event& event) const {
+  if (joined_) return;
+  LogEvent line("tune_finished");
+  line.Add("template", template_->name()).Add("key", key_);
+  if (!event.status.ok()) line.Add("error", BoundedUtf8(event.status.message(), 200));
+  if (event.winner.has_value()) {
+    line.Add("winner", event.winner->config.ToString()).Add("best_ns", event.winner->median_ns);
+  }
+  line.Add("measured", event.outcome.measured)
+      .Add("rejected", event.outcome.rejected)
+      .Add("reused", event.outcome.reused)
+      .Add("compiled", event.outcome.compiled)
+      .Add("took_s", event.seconds)
+      .Write();
+}
+
+}  // namespace
+
+StreamCleanup Tune(ServiceContext& context, const Caller& caller, const v1::TuneRequest& request,
+                   StreamPtr stream) {
+  auto follower = std::make_shared<TuneFollower>(context, caller, stream);
+  auto kept = std::make_shared<const v1::TuneRequest>(request);
+  const absl::Time deadline = absl::Now() + context.limits.wait_default;
+  context.gate->WhenReady(
+      deadline, [&context, follower, kept, stream](absl::StatusOr<Engine*> engine) {
+        if (!engine.ok()) return stream->End(engine.status());
+        const absl::Status queued =
+            context.lookups->Submit([&context, follower, kept, stream, engine = *engine] {
+              if (stream->ended()) return;
+              auto kernel_template = TemplateToTune(context, *engine, *kept);
+              if (!kernel_template.ok()) return stream->End(kernel_template.status());
+              follower->Start(*engine, *std::move(kernel_template), *kept);
+            });
+        if (!queued.ok()) stream->End(queued);
+      });
+  return [follower] { follower->Stop(); };
+}
+
+}  // namespace hone

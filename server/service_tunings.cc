@@ -1,0 +1,183 @@
+// What is known about tuned problems.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/status_macros.h"
+#include "server/convert.h"
+#include "server/errors.h"
+#include "server/handlers.h"
+
+namespace hone {
+namespace {
+
+constexpr int kPageSizeDefault = 100;
+constexpr int kPageSizeMax = 1000;
+constexpr size_t kKeyPrefixMin = 6;
+// Below the 4 MiB that clients accept by default, with room for the frame.
+constexpr size_t kReplyBytesMax = 3'500'000;
+constexpr size_t kShortDetailBytes = 160;
+
+// The current template of the record's name, if the record was made with its code.
+KernelTemplatePtr TemplateOf(ServiceContext& context, const TuningRecord& record) {
+  v1::TemplateRef ref;
+  ref.set_name(record.template_name);
+  auto found = FindTemplate(context, ref);
+  if (!found.ok() || (*found)->kernel_digest() != record.kernel_digest) return nullptr;
+  return *std::move(found);
+}
+
+// A problem as it was printed; without its template everything but whole numbers is text.
+Values ValuesOf(const TuningRecord& record, const KernelTemplate* kernel_template) {
+  if (kernel_template == nullptr) return {};
+  const auto problem = Problem::Parse(*kernel_template, record.problem);
+  return problem.ok() ? problem->values() : Values();
+}
+
+WorkAmount WorkOf(const TuningRecord& record, const KernelTemplate* kernel_template) {
+  if (kernel_template == nullptr) return {};
+  const auto problem = Problem::Parse(*kernel_template, record.problem);
+  return problem.ok() ? WorkOf(*kernel_template, *problem) : WorkAmount();
+}
+
+// The stored winner under the present template, else the fastest: a winner is a query over the
+// measurements.
+absl::StatusOr<const Measurement*> WinnerAmong(const std::vector<Measurement>& measurements,
+                                               const std::string& key,
+                                               const KernelTemplate* kernel_template,
+                                               KernelStore& store) {
+  HONE_ASSIGN_OR_RETURN(
+      const auto winner,
+      store.GetWinner(key, kernel_template == nullptr ? "" : kernel_template->digest()));
+  const Measurement* fastest = nullptr;
+  for (const Measurement& measurement : measurements) {
+    if (measurement.rejection.has_value() || measurement.samples_ns.empty()) continue;
+    if (winner.has_value() && !winner->variants.empty() &&
+        winner->variants.front().config == measurement.config) {
+      return &measurement;
+    }
+    if (fastest == nullptr || measurement.median_ns < fastest->median_ns) fastest = &measurement;
+  }
+  return fastest;
+}
+
+absl::StatusOr<v1::TuningSummary> Summarise(const TuningRecord& record,
+                                            const std::vector<Measurement>& measurements,
+                                            ServiceContext& context) {
+  const KernelTemplatePtr kernel_template = TemplateOf(context, record);
+  v1::TuningSummary summary;
+  summary.set_key(record.key);
+  summary.set_template_name(record.template_name);
+  if (kernel_template != nullptr) summary.set_template_digest(kernel_template->digest());
+  ValuesToProto(ValuesOf(record, kernel_template.get()), kernel_template.get(),
+                summary.mutable_params());
+  *summary.mutable_device() = ToProto(record.device);
+  summary.set_device_key(record.device.Key());
+  HONE_ASSIGN_OR_RETURN(
+      const Measurement* winner,
+      WinnerAmong(measurements, record.key, kernel_template.get(), *context.store));
+  if (winner != nullptr) {
+    *summary.mutable_winner() = ToProto(*winner, WorkOf(record, kernel_template.get()));
+  }
+  summary.set_measured(record.measured);
+  summary.set_rejected(record.rejected);
+  summary.set_tuned_at_unix_ms(std::max(record.updated_at_unix_ms, record.created_at_unix_ms));
+  return summary;
+}
+
+absl::StatusOr<v1::ListTuningsResponse> List(ServiceContext& context,
+                                             const v1::ListTuningsRequest& request) {
+  const int page_size = request.page_size() == 0 ? kPageSizeDefault : request.page_size();
+  HONE_ASSIGN_OR_RETURN(
+      const TuningPage page,
+      context.store->ListTunings(request.template_name(), page_size, request.page_token()));
+  v1::ListTuningsResponse response;
+  for (const TuningRecord& record : page.records) {
+    HONE_ASSIGN_OR_RETURN(const auto measurements, context.store->GetMeasurements(record.key));
+    HONE_ASSIGN_OR_RETURN(*response.add_tunings(), Summarise(record, measurements, context));
+  }
+  response.set_next_page_token(page.next_page_token);
+  return response;
+}
+
+absl::StatusOr<std::string> KeyOf(const std::string& prefix, KernelStore& store) {
+  HONE_ASSIGN_OR_RETURN(const auto keys, store.FindTunings(prefix, 3));
+  if (keys.empty()) {
+    return absl::NotFoundError(absl::StrCat("key: no tuning has a key that begins with ", prefix,
+                                            "; ListTunings shows the keys there are"));
+  }
+  if (keys.size() > 1 && keys.front() != prefix) {
+    return InvalidField(
+        "key", absl::StrCat("'", prefix, "' is ambiguous; it begins ", absl::StrJoin(keys, ", "),
+                            keys.size() > 2 ? ", ..." : "", ". Give more digits"));
+  }
+  return keys.front();
+}
+
+// Large tunes give up samples first, then long details: what is left is what tables show.
+void FitReply(v1::GetTuningResponse& response) {
+  if (response.ByteSizeLong() <= kReplyBytesMax) return;
+  for (v1::MeasurementInfo& measurement : *response.mutable_measurements()) {
+    measurement.clear_samples_ns();
+  }
+  if (response.ByteSizeLong() <= kReplyBytesMax) return;
+  for (v1::MeasurementInfo& measurement : *response.mutable_measurements()) {
+    if (!measurement.has_rejection()) continue;
+    v1::Rejection& rejection = *measurement.mutable_rejection();
+    rejection.set_detail(BoundedUtf8(rejection.detail(), kShortDetailBytes));
+  }
+}
+
+absl::StatusOr<v1::GetTuningResponse> Get(ServiceContext& context, const std::string& prefix) {
+  HONE_ASSIGN_OR_RETURN(const std::string key, KeyOf(prefix, *context.store));
+  HONE_ASSIGN_OR_RETURN(const auto record, context.store->GetTuning(key));
+  if (!record.has_value()) {
+    return absl::NotFoundError(absl::StrCat("key: the tuning ", key, " is gone"));
+  }
+  HONE_ASSIGN_OR_RETURN(const auto measurements, context.store->GetMeasurements(key));
+  v1::GetTuningResponse response;
+  HONE_ASSIGN_OR_RETURN(*response.mutable_summary(), Summarise(*record, measurements, context));
+  const KernelTemplatePtr kernel_template = TemplateOf(context, *record);
+  const WorkAmount work = WorkOf(*record, kernel_template.get());
+  for (const Measurement& measurement : measurements) {
+    *response.add_measurements() = ToProto(measurement, work);
+  }
+  FitReply(response);
+  return response;
+}
+
+}  // namespace
+
+void ListTunings(ServiceContext& context,
+                 CallPtr<v1::ListTuningsRequest, v1::ListTuningsResponse> call) {
+  const int page_size = call->request().page_size();
+  if (page_size < 0 || page_size > kPageSizeMax) {
+    return call->Fail(
+        InvalidField("page_size", absl::StrCat(page_size, " is not from 1 to ", kPageSizeMax,
+                                               ", or 0 for ", kPageSizeDefault)));
+  }
+  RunLookup(context, call, [&context, call] {
+    const auto response = List(context, call->request());
+    if (!response.ok()) return call->Fail(response.status());
+    call->Reply(*response);
+  });
+}
+
+void GetTuning(ServiceContext& context, CallPtr<v1::GetTuningRequest, v1::GetTuningResponse> call) {
+  const std::string& key = call->request().key();
+  if (key.size() < kKeyPrefixMin || key.size() > 64 ||
+      key.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return call->Fail(InvalidField(
+        "key", absl::StrCat("'", BoundedUtf8(key, 80), "' is not a key; give its first ",
+                            kKeyPrefixMin, " to 64 lower-case hex digits")));
+  }
+  RunLookup(context, call, [&context, call] {
+    const auto response = Get(context, call->request().key());
+    if (!response.ok()) return call->Fail(response.status());
+    call->Reply(*response);
+  });
+}
+
+}  // namespace hone
