@@ -11,7 +11,7 @@ namespace hone {
 namespace {
 
 // Right outputs of small cases kept on the device; the sizes of one candidate need a few MB.
-constexpr int64_t kSmallCaseBytesMax = 64 << 20;
+constexpr int64_t kSmallCaseBytesMax = 32 << 20;
 // Set aside at Begin for small cases and scratch.
 constexpr int64_t kSmallBytesReserve = 8 << 20;
 
