@@ -31,6 +31,7 @@ namespace hone {
   X(DevicePrimaryCtxSetFlags, "cuDevicePrimaryCtxSetFlags_v2", cuDevicePrimaryCtxSetFlags)    \
   X(CtxSetCurrent, "cuCtxSetCurrent", cuCtxSetCurrent)                                        \
   X(CtxGetCurrent, "cuCtxGetCurrent", cuCtxGetCurrent)                                        \
+  X(CtxGetId, "cuCtxGetId", cuCtxGetId)                                                       \
   X(CtxGetDevice, "cuCtxGetDevice", cuCtxGetDevice)                                           \
   X(CtxSynchronize, "cuCtxSynchronize", cuCtxSynchronize)                                     \
   X(CtxSetLimit, "cuCtxSetLimit", cuCtxSetLimit)                                              \

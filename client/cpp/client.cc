@@ -1,0 +1,303 @@
+#include "client/cpp/hone/client.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/channel.h"
+#include "client/cpp/kernel_state.h"
+#include "client/cpp/status_convert.h"
+#include "grpcpp/client_context.h"
+#include "hone/v1/kernel_service.grpc.pb.h"
+#include "runtime/base/default_paths.h"
+#include "runtime/base/sha256.h"
+#include "runtime/base/status_macros.h"
+
+namespace hone {
+namespace {
+
+// The daemon answers these from memory or its store.
+constexpr absl::Duration kLookupTimeout = absl::Seconds(30);
+// The daemon bounds a compile itself, per architecture; this only cuts off one that is lost.
+constexpr absl::Duration kCompileTimeout = absl::Minutes(15);
+// On top of max_wait: the daemon answers shortly after it, and the reply has to travel.
+constexpr absl::Duration kAnswerMargin = absl::Seconds(10);
+// With connect_timeout 0 a call still gives the connection a moment.
+constexpr absl::Duration kConnectAtLeast = absl::Milliseconds(200);
+constexpr size_t kChunkBytes = 1 << 20;
+constexpr int kPageSize = 500;
+
+void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
+  if (timeout == absl::InfiniteDuration()) return;
+  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout));
+}
+
+int32_t Milliseconds(absl::Duration duration) {
+  const int64_t ms = absl::ToInt64Milliseconds(duration);
+  return static_cast<int32_t>(std::clamp<int64_t>(ms, 1, std::numeric_limits<int32_t>::max()));
+}
+
+v1::GetKernelRequest MakeRequest(const GetKernelOptions& options) {
+  v1::GetKernelRequest request;
+  request.mutable_template_()->set_name(options.template_name);
+  request.mutable_template_()->set_digest(options.template_digest);
+  for (const auto& [name, value] : options.params) {
+    (*request.mutable_params())[name] = ToValue(value);
+  }
+  *request.mutable_target() = options.target;
+  request.set_policy(options.policy);
+  request.set_max_wait_ms(Milliseconds(options.max_wait));
+  return request;
+}
+
+absl::Status Verify(const v1::ArtifactInfo& info, const std::string& bytes) {
+  if (Sha256Hex(bytes) == info.sha256()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("artifact ", info.sha256(), ": the ", bytes.size(),
+                                          " bytes received do not match this hash"));
+}
+
+}  // namespace
+
+struct Client::State {
+  std::string endpoint;
+  ClientOptions options;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::KernelService::Stub> stub;
+
+  // Before every call. Costs nothing while the connection stands.
+  absl::Status Ready() const {
+    return WaitUntilConnected(*channel, endpoint,
+                              std::max(options.connect_timeout, kConnectAtLeast));
+  }
+
+  // What a failed call means; when the connection is gone, why.
+  absl::Status Failure(const grpc::Status& status) const {
+    absl::Status failure = FromGrpc(status);
+    if (!absl::IsUnavailable(failure) || channel->GetState(false) == GRPC_CHANNEL_READY) {
+      return failure;
+    }
+    const absl::Status diagnosis = ProbeEndpoint(endpoint);
+    return diagnosis.ok() ? failure : diagnosis;
+  }
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(grpc::Status (v1::KernelService::Stub::*method)(
+                                    grpc::ClientContext*, const Request&, Response*),
+                                const Request& request,
+                                absl::Duration timeout = kLookupTimeout) const {
+    HONE_RETURN_IF_ERROR(Ready());
+    grpc::ClientContext context;
+    SetDeadline(context, timeout);
+    Response response;
+    const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+    if (!status.ok()) return Failure(status);
+    return response;
+  }
+};
+
+v1::Value ToValue(const ParamValue& value) {
+  v1::Value proto;
+  if (const auto* integer = std::get_if<int64_t>(&value)) proto.set_integer(*integer);
+  if (const auto* text = std::get_if<std::string>(&value)) proto.set_text(*text);
+  if (const auto* flag = std::get_if<bool>(&value)) proto.set_flag(*flag);
+  return proto;
+}
+
+Client::Client(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+const std::string& Client::endpoint() const { return state_->endpoint; }
+
+absl::StatusOr<Client> Client::Connect(ClientOptions options) {
+  auto state = std::make_shared<State>();
+  state->endpoint = options.endpoint.empty() ? DefaultEndpoint() : options.endpoint;
+  state->options = std::move(options);
+  HONE_ASSIGN_OR_RETURN(state->channel, MakeChannel(state->endpoint, state->options));
+  state->stub = v1::KernelService::NewStub(state->channel);
+  Client client(std::move(state));
+  if (client.state_->options.connect_timeout <= absl::ZeroDuration()) return client;
+  HONE_ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client.GetStatus());
+  if (status.api_version() > kClientApiVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the daemon at ", client.endpoint(), " (honed ", status.version(), ") speaks API version ",
+        status.api_version(), ", this client only ", kClientApiVersion, "; update the client"));
+  }
+  return client;
+}
+
+absl::StatusOr<Kernel> Client::GetKernel(const GetKernelOptions& options) const {
+  HONE_ASSIGN_OR_RETURN(v1::GetKernelResponse response, GetKernel(MakeRequest(options)));
+  std::map<std::string, std::string> bytes;  // variants may share an artifact
+  for (v1::KernelVariant& variant : *response.mutable_kernel()->mutable_variants()) {
+    const std::string& sha256 = variant.artifact().sha256();
+    if (bytes.count(sha256) > 0) continue;
+    if (variant.artifact_bytes().empty()) {
+      HONE_ASSIGN_OR_RETURN(FetchedArtifact fetched, GetArtifact(sha256));
+      bytes[sha256] = std::move(fetched.bytes);
+    } else {
+      HONE_RETURN_IF_ERROR(Verify(variant.artifact(), variant.artifact_bytes()));
+      bytes[sha256] = std::move(*variant.mutable_artifact_bytes());
+    }
+  }
+  return MakeKernel(std::move(response), bytes, state_->options.enable_cpu_device);
+}
+
+absl::StatusOr<v1::GetKernelResponse> Client::GetKernel(const v1::GetKernelRequest& request) const {
+  const absl::Duration wait =
+      request.max_wait_ms() > 0 ? absl::Milliseconds(request.max_wait_ms()) : absl::Seconds(30);
+  return state_->Call(&v1::KernelService::Stub::GetKernel, request, wait + kAnswerMargin);
+}
+
+absl::StatusOr<FetchedArtifact> Client::GetArtifact(const std::string& sha256) const {
+  HONE_RETURN_IF_ERROR(state_->Ready());
+  grpc::ClientContext context;
+  SetDeadline(context, absl::Minutes(5));
+  v1::GetArtifactRequest request;
+  request.set_sha256(sha256);
+  const auto reader = state_->stub->GetArtifact(&context, request);
+  FetchedArtifact fetched;
+  v1::ArtifactChunk chunk;
+  while (reader->Read(&chunk)) {
+    if (chunk.has_info()) {
+      fetched.info = chunk.info();
+      // A hint only: the daemon's number does not decide how much memory is taken.
+      fetched.bytes.reserve(
+          std::min<size_t>(static_cast<size_t>(chunk.info().size_bytes()), 64 * kChunkBytes));
+    }
+    fetched.bytes += chunk.data();
+  }
+  const grpc::Status status = reader->Finish();
+  if (!status.ok()) return state_->Failure(status);
+  if (fetched.info.sha256() != sha256) {
+    return absl::DataLossError(
+        absl::StrCat("asked for artifact ", sha256, ", the daemon sent ", fetched.info.sha256()));
+  }
+  HONE_RETURN_IF_ERROR(Verify(fetched.info, fetched.bytes));
+  return fetched;
+}
+
+absl::StatusOr<v1::TuneFinished> Client::Tune(const v1::TuneRequest& request,
+                                              const OnTuneEvent& on_event) const {
+  HONE_RETURN_IF_ERROR(state_->Ready());
+  grpc::ClientContext context;
+  const auto reader = state_->stub->Tune(&context, request);
+  std::optional<v1::TuneFinished> finished;
+  v1::TuneEvent event;
+  bool stopped = false;
+  while (reader->Read(&event)) {
+    if (event.has_finished()) finished = event.finished();
+    if (!stopped && on_event && !on_event(event)) {
+      stopped = true;
+      context.TryCancel();
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  if (finished) return *std::move(finished);
+  if (!status.ok()) return state_->Failure(status);
+  return absl::InternalError("the daemon ended the tune without a result");
+}
+
+absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request) const {
+  return state_->Call(&v1::KernelService::Stub::Compile, request, kCompileTimeout);
+}
+
+absl::StatusOr<v1::GetLogResponse> Client::GetLog(const std::string& log_id) const {
+  v1::GetLogRequest request;
+  request.set_log_id(log_id);
+  return state_->Call(&v1::KernelService::Stub::GetLog, request);
+}
+
+absl::StatusOr<v1::ListTemplatesResponse> Client::ListTemplates() const {
+  return state_->Call(&v1::KernelService::Stub::ListTemplates, v1::ListTemplatesRequest());
+}
+
+absl::StatusOr<v1::DescribeTemplateResponse> Client::DescribeTemplate(
+    const std::string& name, const std::string& digest) const {
+  v1::DescribeTemplateRequest request;
+  request.mutable_template_()->set_name(name);
+  request.mutable_template_()->set_digest(digest);
+  return state_->Call(&v1::KernelService::Stub::DescribeTemplate, request);
+}
+
+absl::StatusOr<v1::RegisterTemplateResponse> Client::RegisterTemplate(
+    const v1::RegisterTemplateRequest& request) const {
+  return state_->Call(&v1::KernelService::Stub::RegisterTemplate, request);
+}
+
+absl::StatusOr<v1::RegisterHeaderSetResponse> Client::RegisterHeaderSet(
+    const std::string& name, const std::vector<v1::SourceFile>& files) const {
+  HONE_RETURN_IF_ERROR(state_->Ready());
+  grpc::ClientContext context;
+  SetDeadline(context, absl::Minutes(5));
+  v1::RegisterHeaderSetResponse response;
+  const auto writer = state_->stub->RegisterHeaderSet(&context, &response);
+  // The daemon bounds one message; a set may be much larger.
+  v1::RegisterHeaderSetRequest request;
+  request.set_name(name);
+  size_t pending = 0;
+  for (const v1::SourceFile& file : files) {
+    *request.add_files() = file;
+    pending += file.content().size();
+    if (pending < kChunkBytes) continue;
+    if (!writer->Write(request)) break;  // Finish says why
+    request.Clear();
+    pending = 0;
+  }
+  if (request.files_size() > 0 || !request.name().empty()) writer->Write(request);
+  writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  if (!status.ok()) return state_->Failure(status);
+  return response;
+}
+
+absl::StatusOr<std::vector<v1::TuningSummary>> Client::ListTunings(const std::string& template_name,
+                                                                   int limit) const {
+  std::vector<v1::TuningSummary> tunings;
+  v1::ListTuningsRequest request;
+  request.set_template_name(template_name);
+  while (true) {
+    const int left = limit - static_cast<int>(tunings.size());
+    request.set_page_size(std::min(left, kPageSize));
+    HONE_ASSIGN_OR_RETURN(v1::ListTuningsResponse page,
+                          state_->Call(&v1::KernelService::Stub::ListTunings, request));
+    for (v1::TuningSummary& tuning : *page.mutable_tunings()) tunings.push_back(std::move(tuning));
+    request.set_page_token(page.next_page_token());
+    if (page.next_page_token().empty() || static_cast<int>(tunings.size()) >= limit) return tunings;
+  }
+}
+
+absl::StatusOr<v1::GetTuningResponse> Client::GetTuning(const std::string& key) const {
+  v1::GetTuningRequest request;
+  request.set_key(key);
+  return state_->Call(&v1::KernelService::Stub::GetTuning, request);
+}
+
+absl::StatusOr<v1::ExplainKeyResponse> Client::ExplainKey(
+    const v1::ExplainKeyRequest& request) const {
+  return state_->Call(&v1::KernelService::Stub::ExplainKey, request);
+}
+
+absl::Status Client::Watch(const std::string& template_name, const OnWatchEvent& on_event) const {
+  HONE_RETURN_IF_ERROR(state_->Ready());
+  grpc::ClientContext context;
+  v1::WatchRequest request;
+  request.set_template_name(template_name);
+  const auto reader = state_->stub->Watch(&context, request);
+  v1::WatchEvent event;
+  bool stopped = false;
+  while (reader->Read(&event)) {
+    if (stopped || on_event(event)) continue;
+    stopped = true;
+    context.TryCancel();
+  }
+  const grpc::Status status = reader->Finish();
+  return stopped ? absl::OkStatus() : state_->Failure(status);
+}
+
+absl::StatusOr<v1::GetStatusResponse> Client::GetStatus() const {
+  return state_->Call(&v1::KernelService::Stub::GetStatus, v1::GetStatusRequest());
+}
+
+}  // namespace hone

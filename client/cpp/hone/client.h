@@ -1,0 +1,124 @@
+// Client of honed: ask for kernels, tune them, look at what is stored.
+//
+//   HONE_ASSIGN_OR_RETURN(hone::Client client, hone::Client::Connect());
+//   HONE_ASSIGN_OR_RETURN(hone::Kernel kernel,
+//       client.GetKernel({.template_name = "copy_1d", .params = {{"T", "F32"}, {"n", 1 << 26}}}));
+//   hone::LaunchArguments arguments;
+//   arguments.sizes = {{"n", n}};
+//   arguments.buffers = {{"dst", {.address = dst}}, {"src", {.address = src}}};
+//   HONE_RETURN_IF_ERROR(kernel.Launch(arguments, stream));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/hone/kernel.h"
+#include "hone/v1/kernel_service.pb.h"
+
+namespace hone {
+
+// The version of the API this library speaks (GetStatusResponse.api_version).
+inline constexpr int kClientApiVersion = 1;
+
+// A parameter's value: a size, a name (data type or choice), a flag.
+using ParamValue = std::variant<int64_t, std::string, bool>;
+using Params = std::map<std::string, ParamValue>;
+
+v1::Value ToValue(const ParamValue& value);
+
+struct ClientOptions {
+  // "unix:/path/to/socket" or "host:port". Empty: DefaultEndpoint() of
+  // runtime/base/default_paths.h.
+  std::string endpoint{};
+  // How long Connect, and any later call that finds the connection down, waits for the daemon. 0:
+  // Connect does not wait, so that a service may start before its daemon.
+  absl::Duration connect_timeout = absl::Seconds(5);
+  // PEM file with the certificate authority for TLS over TCP; empty: no TLS.
+  std::string tls_ca_file{};
+  // Lets kernels of the CPU reference device run in this process. They are code that the daemon
+  // sent.
+  bool enable_cpu_device = false;
+};
+
+struct GetKernelOptions {
+  std::string template_name{};
+  std::string template_digest{};  // empty: the newest under the name
+  Params params{};
+  v1::Target target{};  // empty: the daemon's first device
+  v1::Policy policy = v1::BEST_AVAILABLE;
+  // Bounds the daemon's wait; the call's deadline is a little later. At least 1 ms.
+  absl::Duration max_wait = absl::Seconds(30);
+};
+
+struct FetchedArtifact {
+  v1::ArtifactInfo info;
+  std::string bytes;
+};
+
+// Immutable; copies share one connection. Thread-safe.
+//
+// Errors carry the daemon's code and text; facts it gave (reason, log id, needed and available
+// bytes) are read with ErrorInfoOf of runtime/base/error_info.h. UNAVAILABLE when no daemon answers
+// at the endpoint within connect_timeout; the text says what was tried and what to start. Calls
+// that change nothing are retried over a restart of the daemon.
+class Client {
+ public:
+  // FAILED_PRECONDITION when the daemon speaks a newer API than this library.
+  static absl::StatusOr<Client> Connect(ClientOptions options = {});
+
+  const std::string& endpoint() const;
+
+  // Fetches what was not sent inline and verifies each artifact; DATA_LOSS if one does not match.
+  absl::StatusOr<Kernel> GetKernel(const GetKernelOptions& options) const;
+  // The reply alone, for looking at it.
+  absl::StatusOr<v1::GetKernelResponse> GetKernel(const v1::GetKernelRequest& request) const;
+  // Bytes and facts of one artifact, verified. `sha256` in hex, whole.
+  absl::StatusOr<FetchedArtifact> GetArtifact(const std::string& sha256) const;
+
+  // Runs or joins a tune. `on_event` sees each event on the calling thread, in order; when it
+  // returns false the call is cancelled (CANCELLED) and the tune goes on only for its other
+  // callers.
+  using OnTuneEvent = std::function<bool(const v1::TuneEvent&)>;
+  absl::StatusOr<v1::TuneFinished> Tune(const v1::TuneRequest& request,
+                                        const OnTuneEvent& on_event) const;
+
+  absl::StatusOr<v1::CompileResponse> Compile(const v1::CompileRequest& request) const;
+  absl::StatusOr<v1::GetLogResponse> GetLog(const std::string& log_id) const;
+
+  absl::StatusOr<v1::ListTemplatesResponse> ListTemplates() const;
+  absl::StatusOr<v1::DescribeTemplateResponse> DescribeTemplate(
+      const std::string& name, const std::string& digest = "") const;
+  absl::StatusOr<v1::RegisterTemplateResponse> RegisterTemplate(
+      const v1::RegisterTemplateRequest& request) const;
+  absl::StatusOr<v1::RegisterHeaderSetResponse> RegisterHeaderSet(
+      const std::string& name, const std::vector<v1::SourceFile>& files) const;
+
+  // All pages together, newest first, at most `limit`. `template_name` empty: every template.
+  absl::StatusOr<std::vector<v1::TuningSummary>> ListTunings(const std::string& template_name,
+                                                             int limit = 1000) const;
+  // `key`: whole, or a unique prefix of at least 6 digits.
+  absl::StatusOr<v1::GetTuningResponse> GetTuning(const std::string& key) const;
+  absl::StatusOr<v1::ExplainKeyResponse> ExplainKey(const v1::ExplainKeyRequest& request) const;
+
+  // Blocks; ends with OK when `on_event` returns false, else with the call's error.
+  using OnWatchEvent = std::function<bool(const v1::WatchEvent&)>;
+  absl::Status Watch(const std::string& template_name, const OnWatchEvent& on_event) const;
+
+  absl::StatusOr<v1::GetStatusResponse> GetStatus() const;
+
+ private:
+  struct State;
+  explicit Client(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace hone

@@ -1,0 +1,25 @@
+// What a Kernel holds, and how the client makes one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/hone/kernel.h"
+
+namespace hone {
+
+struct Kernel::State {
+  v1::GetKernelResponse response;
+  std::vector<Kernel::Variant> variants;
+  bool cpu_device_enabled = false;
+  bool uses_device_facts = false;  // some expression mentions device.*
+};
+
+// Makes a kernel of a reply whose artifact bytes stand in `bytes` by SHA-256 and are verified.
+// INTERNAL when a recipe cannot be read: daemon and client do not fit together.
+absl::StatusOr<Kernel> MakeKernel(v1::GetKernelResponse response,
+                                  const std::map<std::string, std::string>& bytes,
+                                  bool cpu_device_enabled);
+
+}  // namespace hone
