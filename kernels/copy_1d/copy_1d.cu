@@ -1,8 +1,8 @@
 // dst[i] = src[i] for i in [0, n).
 //
-// One tile per block: every thread moves ITEMS accesses of VEC elements, neighbouring threads touching
-// neighbouring accesses. All loads of a thread are issued before its first store, so that ITEMS of
-// them are in flight at once.
+// One tile per block: every thread moves ITEMS accesses of VEC elements, neighbouring threads
+// touching neighbouring accesses. All loads of a thread are issued before its first store, so that
+// ITEMS of them are in flight at once.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -1,0 +1,152 @@
+// y[r][c] = exp(x[r][c] - max of row r) / (sum of these over row r), computed in float.
+//
+// THREADS_PER_ROW threads share a row, ROWS_PER_BLOCK rows share a block. With KEEP a row stays in
+// registers between its two passes; without, it is read again (from the cache, as a rule).
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+template <typename T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T values[N];
+};
+
+// exp(v) as a power of two, which is what the hardware computes.
+__device__ inline float Exp(float v) { return exp2f(v * 1.44269504f); }
+
+// The largest element seen and the sum of exp(element - largest). `max` never falls below the
+// lowest finite float: with -inf as the largest, -inf - -inf would make a NaN of a masked part of a
+// row. A row that is masked as a whole ends as 0 / 0, a NaN, as it should.
+struct Softmax {
+  float max = -3.402823466e+38f;
+  float sum = 0.0f;
+};
+
+__device__ inline Softmax Merge(Softmax a, Softmax b) {
+  Softmax all;
+  all.max = fmaxf(a.max, b.max);
+  all.sum = a.sum * Exp(a.max - all.max) + b.sum * Exp(b.max - all.max);
+  return all;
+}
+
+template <typename T, int COLS, int THREADS_PER_ROW, int ROWS_PER_BLOCK, int VEC, int KEEP>
+__global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
+    softmax(T* y, const T* x, long long rows) {
+  using Access = Pack<T, VEC>;
+  constexpr int kLanes = THREADS_PER_ROW < 32 ? THREADS_PER_ROW : 32;  // of a warp, on one row
+  constexpr int kWarps = THREADS_PER_ROW / kLanes;                     // on one row
+  constexpr int kAccesses = (COLS / VEC + THREADS_PER_ROW - 1) / THREADS_PER_ROW;
+  constexpr int kKept = KEEP ? kAccesses : 1;
+  const int lane = static_cast<int>(threadIdx.x) % THREADS_PER_ROW;
+  const int row_in_block = static_cast<int>(threadIdx.x) / THREADS_PER_ROW;
+  const long long row = static_cast<long long>(blockIdx.x) * ROWS_PER_BLOCK + row_in_block;
+  // Threads of a missing row stay, because shuffles and barriers want whole warps and blocks.
+  const int accesses = row < rows ? COLS / VEC : 0;
+  const Access* from = reinterpret_cast<const Access*>(x + row * COLS);
+  Access* to = reinterpret_cast<Access*>(y + row * COLS);
+
+  Access packs[kKept];
+  float kept[kKept][VEC];
+  Softmax mine;
+  if constexpr (KEEP) {
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) {
+      const int at = lane + i * THREADS_PER_ROW;
+      if (at < accesses) packs[i] = from[at];
+    }
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) {
+      if (lane + i * THREADS_PER_ROW < accesses) {
+#pragma unroll
+        for (int j = 0; j < VEC; ++j) {
+          kept[i][j] = static_cast<float>(packs[i].values[j]);
+          mine.max = fmaxf(mine.max, kept[i][j]);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) {
+      if (lane + i * THREADS_PER_ROW < accesses) {
+#pragma unroll
+        for (int j = 0; j < VEC; ++j) {
+          kept[i][j] = Exp(kept[i][j] - mine.max);
+          mine.sum += kept[i][j];
+        }
+      }
+    }
+  } else {
+#pragma unroll 4
+    for (int at = lane; at < accesses; at += THREADS_PER_ROW) {
+      const Access pack = from[at];
+      Softmax part;
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) part.max = fmaxf(part.max, static_cast<float>(pack.values[j]));
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) part.sum += Exp(static_cast<float>(pack.values[j]) - part.max);
+      mine = Merge(mine, part);
+    }
+  }
+
+  Softmax all = mine;
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+    Softmax other;
+    other.max = __shfl_xor_sync(0xffffffffu, all.max, offset);
+    other.sum = __shfl_xor_sync(0xffffffffu, all.sum, offset);
+    all = Merge(all, other);
+  }
+  if constexpr (kWarps > 1) {
+    __shared__ float max_of_warp[ROWS_PER_BLOCK][kWarps];
+    __shared__ float sum_of_warp[ROWS_PER_BLOCK][kWarps];
+    if (lane % kLanes == 0) {
+      max_of_warp[row_in_block][lane / kLanes] = all.max;
+      sum_of_warp[row_in_block][lane / kLanes] = all.sum;
+    }
+    __syncthreads();
+    all = Softmax();
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) all.max = fmaxf(all.max, max_of_warp[row_in_block][w]);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      all.sum += sum_of_warp[row_in_block][w] * Exp(max_of_warp[row_in_block][w] - all.max);
+    }
+  }
+
+  if constexpr (KEEP) {
+    const float scale = Exp(mine.max - all.max) / all.sum;
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) {
+      const int at = lane + i * THREADS_PER_ROW;
+      if (at < accesses) {
+#pragma unroll
+        for (int j = 0; j < VEC; ++j) packs[i].values[j] = static_cast<T>(kept[i][j] * scale);
+        to[at] = packs[i];
+      }
+    }
+  } else {
+    const float scale = 1.0f / all.sum;
+#pragma unroll 4
+    for (int at = lane; at < accesses; at += THREADS_PER_ROW) {
+      Access pack = from[at];
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        pack.values[j] = static_cast<T>(Exp(static_cast<float>(pack.values[j]) - all.max) * scale);
+      }
+      to[at] = pack;
+    }
+  }
+}
+
+template <typename T, int COLS>
+__global__ void softmax_reference(T* y, const T* x, long long rows) {
+  const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  const T* from = x + row * COLS;
+  float max = static_cast<float>(from[0]);
+  for (int c = 1; c < COLS; ++c) max = fmaxf(max, static_cast<float>(from[c]));
+  double sum = 0.0;
+  for (int c = 0; c < COLS; ++c) sum += exp(static_cast<double>(static_cast<float>(from[c])) - max);
+  for (int c = 0; c < COLS; ++c) {
+    const double e = exp(static_cast<double>(static_cast<float>(from[c])) - max);
+    y[row * COLS + c] = static_cast<T>(static_cast<float>(e / sum));
+  }
+}
