@@ -88,13 +88,14 @@ absl::Status InMemoryStore::PutArtifact(const Key& key, const Artifact& artifact
 }
 
 absl::StatusOr<std::optional<Artifact>> InMemoryStore::Read(const std::string& sha256,
-                                                            const Artifact& description) const {
+                                                            const Artifact& description) {
   Artifact artifact = description;
   artifact.bytes = bytes_.at(sha256);
   const std::string actual = Sha256Hex(artifact.bytes);
   if (actual != sha256) {
-    return absl::DataLossError(
-        absl::StrCat("artifact ", sha256, " is damaged: its bytes hash to ", actual));
+    Drop(sha256);
+    return absl::DataLossError(absl::StrCat("artifact ", sha256, " is damaged: its bytes hash to ",
+                                            actual, "; it has been dropped"));
   }
   return artifact;
 }
@@ -105,7 +106,8 @@ absl::StatusOr<std::optional<Artifact>> InMemoryStore::GetArtifact(const std::st
   HONE_RETURN_IF_ERROR(fail_gets_);
   const auto found = artifacts_.find(key_id);
   if (found == artifacts_.end()) return std::nullopt;
-  return Read(found->second.second.sha256, found->second.second);
+  const Artifact description = found->second.second;  // a copy: reading may drop the row
+  return Read(description.sha256, description);
 }
 
 absl::StatusOr<std::optional<Artifact>> InMemoryStore::GetArtifactBySha256(
@@ -130,9 +132,13 @@ absl::StatusOr<std::optional<Artifact>> InMemoryStore::GetArtifactBySha256(
 absl::Status InMemoryStore::QuarantineArtifact(const std::string& sha256) {
   MutexLock lock(&mutex_);
   HONE_RETURN_IF_ERROR(CheckPut());
+  Drop(sha256);
+  return absl::OkStatus();
+}
+
+void InMemoryStore::Drop(const std::string& sha256) {
   std::erase_if(artifacts_, [&](const auto& row) { return row.second.second.sha256 == sha256; });
   bytes_.erase(sha256);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> InMemoryStore::PutLog(const std::string& log, int64_t truncated_bytes) {
@@ -296,9 +302,13 @@ absl::StatusOr<std::optional<Winner>> InMemoryStore::GetWinner(const std::string
   MutexLock lock(&mutex_);
   ++counters_.winner_gets;
   HONE_RETURN_IF_ERROR(fail_gets_);
-  const auto found = winners_.find({tuning_key, template_digest});
-  if (found == winners_.end()) return std::nullopt;
-  return found->second;
+  std::optional<Winner> newest;
+  for (const auto& [key, winner] : winners_) {
+    if (key.first != tuning_key) continue;
+    if (!template_digest.empty() && key.second != template_digest) continue;
+    if (!newest.has_value() || winner.generation > newest->generation) newest = winner;
+  }
+  return newest;
 }
 
 absl::Status InMemoryStore::PutTemplate(const StoredTemplate& stored) {

@@ -42,7 +42,7 @@ class InMemoryStore : public KernelStore {
   void FailPuts(absl::Status status);
   // Every call that reads fails so until it is given OkStatus.
   void FailGets(absl::Status status);
-  // Flips a bit of the stored bytes; reading them is DATA_LOSS from then on. REQUIRES: they exist.
+  // Flips a bit of the stored bytes; reading them is then DATA_LOSS. REQUIRES: they exist.
   void CorruptArtifact(const std::string& sha256);
   Counters counters() const;
 
@@ -91,9 +91,10 @@ class InMemoryStore : public KernelStore {
   };
   using MissKey = std::tuple<std::string, std::string, std::string, std::string>;
 
+  void Drop(const std::string& sha256) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckPut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::optional<Artifact>> Read(const std::string& sha256,
-                                               const Artifact& description) const
+                                               const Artifact& description)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   TuningRecord WithCounts(const Tuning& tuning) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasWinner(const std::string& tuning_key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,0 +1,68 @@
+#include "runtime/store/sqlite_store.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/store/sqlite_schema.h"
+
+namespace hone {
+
+using Mode = SqliteDatabase::Mode;
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(SqliteStoreOptions options) {
+  const std::string directory = std::filesystem::path(options.path).parent_path().string();
+  if (options.path.empty() || directory.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("store path '", options.path, "' has no directory; give DIRECTORY/FILE"));
+  }
+  HONE_RETURN_IF_ERROR(PrepareLocalDirectory(directory, options.file_system_type));
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<InstanceLock> lock,
+                        InstanceLock::Acquire(options.path + ".lock"));
+  OpenReport report;
+  HONE_ASSIGN_OR_RETURN(
+      std::unique_ptr<SqliteDatabase> writer,
+      OpenStoreFile(options.path, options.busy_wait_max, options.check_time_max, report));
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> reader,
+                        SqliteDatabase::Open(report.path, Mode::kReadOnly, options.busy_wait_max));
+  // Opening is lazy: the first read opens the log's shared memory and shows whether it works here.
+  HONE_RETURN_IF_ERROR(ReadSchema(*reader).status());
+  return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(options), std::move(lock),
+                                                      std::move(report), std::move(writer),
+                                                      std::move(reader)));
+}
+
+SqliteStore::SqliteStore(SqliteStoreOptions options, std::unique_ptr<InstanceLock> lock,
+                         OpenReport open_report, std::unique_ptr<SqliteDatabase> writer,
+                         std::unique_ptr<SqliteDatabase> reader)
+    : options_(std::move(options)),
+      lock_(std::move(lock)),
+      open_report_(std::move(open_report)),
+      writer_(std::move(writer), options_.busy_wait_max),
+      reader_(std::move(reader), options_.busy_wait_max) {}
+
+SqliteStore::~SqliteStore() = default;
+
+absl::StatusOr<SqliteStore::Write> SqliteStore::BeginWrite() {
+  HONE_ASSIGN_OR_RETURN(SqliteConnection::Turn turn, writer_.TakeTurn());
+  HONE_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(&turn.database()));
+  return Write{std::move(turn), std::move(transaction)};
+}
+
+absl::Status SqliteStore::Damaged(absl::string_view what, absl::string_view key) const {
+  return absl::DataLossError(absl::StrCat("the stored ", what, " ", key, " is damaged (",
+                                          open_report_.path, "); it has been dropped"));
+}
+
+absl::StatusOr<int64_t> SqliteStore::SizeBytes() {
+  int64_t bytes = 0;
+  for (const char* suffix : {"", "-wal"}) {
+    struct stat info;
+    if (stat(absl::StrCat(open_report_.path, suffix).c_str(), &info) == 0) bytes += info.st_size;
+  }
+  return bytes;
+}
+
+}  // namespace hone

@@ -1,0 +1,139 @@
+// Templates, header sets and misses.
+#include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "runtime/store/sqlite_schema.h"
+#include "runtime/store/sqlite_store.h"
+#include "runtime/store/stored_rows.h"
+
+namespace hone {
+
+absl::Status SqliteStore::PutTemplate(const StoredTemplate& stored) {
+  const std::string record = EncodeTemplate(stored);
+  HONE_ASSIGN_OR_RETURN(Write write, BeginWrite());
+  HONE_RETURN_IF_ERROR(write.database().Run(
+      "INSERT INTO templates (digest, name, record, seal) VALUES (?1, ?2, ?3, ?4)"
+      " ON CONFLICT (digest) DO UPDATE SET name = excluded.name, record = excluded.record,"
+      " seal = excluded.seal",
+      stored.digest, stored.name, record, Seal(stored.digest, record)));
+  return write.Commit();
+}
+
+absl::StatusOr<std::vector<StoredTemplate>> SqliteStore::ListTemplates() {
+  std::vector<StoredTemplate> templates;
+  std::string damaged;
+  {
+    HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
+    HONE_ASSIGN_OR_RETURN(
+        SqliteQuery query,
+        turn.database().Query("SELECT digest, record, seal FROM templates ORDER BY sequence"));
+    while (damaged.empty()) {
+      HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
+      if (!row) break;
+      if (Seal(query.Text(0), query.Text(1)) != query.Text(2)) {
+        damaged = query.Text(0);
+        break;
+      }
+      HONE_ASSIGN_OR_RETURN(StoredTemplate stored, DecodeTemplate(query.Text(1)));
+      templates.push_back(std::move(stored));
+    }
+  }
+  if (damaged.empty()) return templates;
+  DropRow("DELETE FROM templates WHERE digest = ?1", damaged);
+  return Damaged("template", damaged);
+}
+
+absl::Status SqliteStore::PutHeaderSet(const std::string& digest, const std::string& name,
+                                       const std::vector<SourceFile>& files) {
+  const std::string record = EncodeFiles(files);
+  HONE_ASSIGN_OR_RETURN(Write write, BeginWrite());
+  // Replaced as a whole row, which makes it the newest under its name.
+  HONE_RETURN_IF_ERROR(write.database().Run(
+      "INSERT OR REPLACE INTO header_sets (digest, name, record, seal) VALUES (?1, ?2, ?3, ?4)",
+      digest, name, record, Seal(digest, record)));
+  return write.Commit();
+}
+
+absl::StatusOr<std::optional<std::vector<SourceFile>>> SqliteStore::GetHeaderSet(
+    const std::string& digest) {
+  std::string record, seal;
+  {
+    HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
+    HONE_ASSIGN_OR_RETURN(
+        SqliteQuery query,
+        turn.database().Query("SELECT record, seal FROM header_sets WHERE digest = ?1", digest));
+    HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
+    if (!row) return std::nullopt;
+    record = query.Text(0);
+    seal = query.Text(1);
+  }
+  if (Seal(digest, record) != seal) {
+    DropRow("DELETE FROM header_sets WHERE digest = ?1", digest);
+    return Damaged("header set", digest);
+  }
+  return DecodeFiles(record);
+}
+
+absl::StatusOr<std::optional<std::string>> SqliteStore::FindHeaderSet(const std::string& name) {
+  HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
+  HONE_ASSIGN_OR_RETURN(
+      SqliteQuery query,
+      turn.database().Query(
+          "SELECT digest FROM header_sets WHERE name = ?1 ORDER BY sequence DESC LIMIT 1", name));
+  HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
+  if (!row) return std::nullopt;
+  return query.Text(0);
+}
+
+absl::Status SqliteStore::RecordMiss(const Miss& miss) {
+  HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, writer_.TakeTurn());
+  SqliteDatabase& database = turn.database();
+  // Misses come as often as callers like; a sync each would let them fill the disk's queue, and a
+  // count lost with the power is no loss. Outside the transaction: inside it SQLite refuses.
+  HONE_RETURN_IF_ERROR(database.RunScript("PRAGMA synchronous = NORMAL"));
+  const auto restore =
+      absl::MakeCleanup([&] { database.RunScript("PRAGMA synchronous = FULL").IgnoreError(); });
+  HONE_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(&database));
+  const int64_t count = std::max<int64_t>(1, miss.count);
+  HONE_RETURN_IF_ERROR(database.Run(
+      "UPDATE misses SET count = count + ?5, last_at_unix_ms = max(last_at_unix_ms, ?6)"
+      " WHERE template_digest = ?1 AND problem = ?2 AND architecture = ?3 AND policy = ?4",
+      miss.template_digest, miss.problem, miss.architecture, miss.policy, count,
+      miss.last_at_unix_ms));
+  if (database.changes() == 0) {
+    HONE_RETURN_IF_ERROR(database.Run("INSERT INTO misses VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                                      miss.template_digest, miss.problem, miss.architecture,
+                                      miss.policy, miss.template_name, count,
+                                      miss.last_at_unix_ms));
+    HONE_RETURN_IF_ERROR(
+        database.Run("DELETE FROM misses WHERE rowid IN (SELECT rowid FROM misses"
+                     " ORDER BY last_at_unix_ms DESC, rowid DESC LIMIT -1 OFFSET ?1)",
+                     options_.misses_max));
+  }
+  return transaction.Commit();
+}
+
+absl::StatusOr<std::vector<Miss>> SqliteStore::ListMisses(int limit) {
+  HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
+  HONE_ASSIGN_OR_RETURN(
+      SqliteQuery query,
+      turn.database().Query("SELECT template_name, template_digest, problem, architecture, policy,"
+                            " count, last_at_unix_ms FROM misses ORDER BY count DESC,"
+                            " template_digest, problem, architecture, policy LIMIT ?1",
+                            std::max(0, limit)));
+  std::vector<Miss> misses;
+  while (true) {
+    HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
+    if (!row) return misses;
+    misses.push_back({.template_name = query.Text(0),
+                      .template_digest = query.Text(1),
+                      .problem = query.Text(2),
+                      .architecture = query.Text(3),
+                      .policy = query.Text(4),
+                      .count = query.Int(5),
+                      .last_at_unix_ms = query.Int(6)});
+  }
+}
+
+}  // namespace hone
