@@ -1,0 +1,79 @@
+#include "runtime/cuda/nvml.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <utility>
+
+namespace hone {
+namespace {
+
+// From NVML's stable ABI; its header is not needed for these.
+using NvmlDevice = void*;
+constexpr int kNvmlSuccess = 0;
+constexpr unsigned kClockSm = 1;  // NVML_CLOCK_SM
+
+template <typename F>
+bool Bind(void* library, const char* symbol, F& function) {
+  function = reinterpret_cast<F>(dlsym(library, symbol));
+  return function != nullptr;
+}
+
+}  // namespace
+
+struct Nvml::Functions {
+  void* library = nullptr;
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*driver_version)(char*, unsigned) = nullptr;
+  int (*device_by_pci_bus_id)(const char*, NvmlDevice*) = nullptr;
+  int (*clock_info)(NvmlDevice, unsigned, unsigned*) = nullptr;
+  // The device asked for last: look-ups take longer than the clock itself.
+  std::string pci_bus_id;
+  NvmlDevice device = nullptr;
+};
+
+std::unique_ptr<Nvml> Nvml::Open() {
+  auto functions = std::make_unique<Functions>();
+  functions->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (functions->library == nullptr) return nullptr;
+  Functions& f = *functions;
+  const bool bound = Bind(f.library, "nvmlInit_v2", f.init) &&
+                     Bind(f.library, "nvmlShutdown", f.shutdown) &&
+                     Bind(f.library, "nvmlSystemGetDriverVersion", f.driver_version) &&
+                     Bind(f.library, "nvmlDeviceGetHandleByPciBusId_v2", f.device_by_pci_bus_id) &&
+                     Bind(f.library, "nvmlDeviceGetClockInfo", f.clock_info);
+  if (!bound || f.init() != kNvmlSuccess) {
+    dlclose(f.library);
+    return nullptr;
+  }
+  return std::unique_ptr<Nvml>(new Nvml(std::move(functions)));
+}
+
+Nvml::Nvml(std::unique_ptr<Functions> functions) : functions_(std::move(functions)) {}
+
+Nvml::~Nvml() {
+  // Best effort: the process is about to end or to open it again.
+  functions_->shutdown();
+  dlclose(functions_->library);
+}
+
+std::string Nvml::DriverVersion() const {
+  std::array<char, 96> version{};
+  if (functions_->driver_version(version.data(), version.size()) != kNvmlSuccess) return "";
+  return version.data();
+}
+
+int Nvml::SmClockMhz(const std::string& pci_bus_id) const {
+  Functions& f = *functions_;
+  if (f.device == nullptr || f.pci_bus_id != pci_bus_id) {
+    f.device = nullptr;
+    if (f.device_by_pci_bus_id(pci_bus_id.c_str(), &f.device) != kNvmlSuccess) return 0;
+    f.pci_bus_id = pci_bus_id;
+  }
+  unsigned mhz = 0;
+  if (f.clock_info(f.device, kClockSm, &mhz) != kNvmlSuccess) return 0;
+  return static_cast<int>(mhz);
+}
+
+}  // namespace hone

@@ -1,0 +1,31 @@
+// The little hone asks of NVML, bound with dlopen. Everything is optional: without the library, or
+// where it hides a figure (inside some containers, for MIG slices), answers are empty.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace hone {
+
+// Not thread-safe.
+class Nvml {
+ public:
+  // nullptr when libnvidia-ml.so.1 is not there or does not start.
+  static std::unique_ptr<Nvml> Open();
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  // "580.159.04"; empty when unknown.
+  std::string DriverVersion() const;
+  // The multiprocessors' present clock; `pci_bus_id` as cuDeviceGetPCIBusId gives it. 0 when
+  // unknown.
+  int SmClockMhz(const std::string& pci_bus_id) const;
+
+ private:
+  struct Functions;
+  explicit Nvml(std::unique_ptr<Functions> functions);
+  std::unique_ptr<Functions> functions_;
+};
+
+}  // namespace hone
