@@ -62,11 +62,12 @@ class HeaderSetUpload {
 
 // ---- Shared by several groups.
 // A template as a request names it. NOT_FOUND says what there is.
-absl::StatusOr<KernelTemplatePtr> FindTemplate(ServiceContext& context, const v1::TemplateRef& ref);
+absl::StatusOr<CatalogEntryPtr> FindTemplate(ServiceContext& context, const v1::TemplateRef& ref);
 
 // The template of a tune: named, or sent along, which registers it. Blocks on the store.
-absl::StatusOr<KernelTemplatePtr> TemplateToTune(ServiceContext& context, const Engine& engine,
-                                                 const v1::TuneRequest& request);
+absl::StatusOr<CatalogEntryPtr> TemplateToTune(ServiceContext& context, const Engine& engine,
+                                               const Caller& caller,
+                                               const v1::TuneRequest& request);
 
 // Catalog directories that could not be loaded.
 void AddCatalogWarnings(ServiceContext& context, v1::GetStatusResponse& response);

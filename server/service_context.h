@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "runtime/base/mutex.h"
 #include "runtime/cache/deadline_timer.h"
@@ -87,14 +88,26 @@ struct ServiceContext {
   OpenStreams streams;
 };
 
-// Runs `work` on the look-up threads with the engine at hand; failures to do so are the call's
-// answer. Work whose caller has gone in the meantime is left out.
+// Runs `work` on the look-up threads; a full queue is the call's answer. Work whose caller has gone
+// in the meantime is left out.
 template <class CallPtrType>
 void RunLookup(ServiceContext& context, const CallPtrType& call, std::function<void()> work) {
   const absl::Status queued = context.lookups->Submit([call, work = std::move(work)] {
     if (!call->cancelled()) work();
   });
   if (!queued.ok()) call->Fail(queued);
+}
+
+// The same once the engine is there.
+template <class CallPtrType>
+void WithEngine(ServiceContext& context, const CallPtrType& call,
+                std::function<void(Engine&)> work) {
+  const absl::Time deadline = absl::Now() + context.limits.wait_default;
+  context.gate->WhenReady(deadline,
+                          [&context, call, work = std::move(work)](absl::StatusOr<Engine*> engine) {
+                            if (!engine.ok()) return call->Fail(engine.status());
+                            RunLookup(context, call, [work, engine = *engine] { work(*engine); });
+                          });
 }
 
 }  // namespace hone

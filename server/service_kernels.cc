@@ -30,9 +30,14 @@ absl::string_view Name(AnswerSource source) {
   return "UNKNOWN";
 }
 
-absl::StatusOr<KernelRequest> RequestOf(ServiceContext& context,
-                                        const v1::GetKernelRequest& proto) {
+struct Asked {
   KernelRequest request;
+  bool from_catalog = true;
+};
+
+absl::StatusOr<Asked> RequestOf(ServiceContext& context, const v1::GetKernelRequest& proto) {
+  Asked asked;
+  KernelRequest& request = asked.request;
   const auto wait_max_ms = absl::ToInt64Milliseconds(context.limits.wait_max);
   if (proto.max_wait_ms() < 0 || proto.max_wait_ms() > wait_max_ms) {
     return InvalidField("max_wait_ms", absl::StrCat(proto.max_wait_ms(), " is not from 0 to ",
@@ -48,8 +53,10 @@ absl::StatusOr<KernelRequest> RequestOf(ServiceContext& context,
   request.policy = static_cast<Policy>(proto.policy());
   HONE_ASSIGN_OR_RETURN(request.values, ValuesFromProto(proto.params()));
   HONE_ASSIGN_OR_RETURN(request.target, TargetFromProto(proto.target()));
-  HONE_ASSIGN_OR_RETURN(request.kernel_template, FindTemplate(context, proto.template_()));
-  return request;
+  HONE_ASSIGN_OR_RETURN(const CatalogEntryPtr entry, FindTemplate(context, proto.template_()));
+  request.kernel_template = entry->kernel_template;
+  asked.from_catalog = entry->origin == TemplateOrigin::kCatalog;
+  return asked;
 }
 
 int64_t InlineBytesOf(const v1::GetKernelRequest& request, const ServiceLimits& limits) {
@@ -84,26 +91,31 @@ void Answer(ServiceContext& context, const GetKernelCall& call, const KernelRequ
 }  // namespace
 
 void GetKernel(ServiceContext& context, GetKernelCall call) {
-  auto request = RequestOf(context, call->request());
-  if (!request.ok()) return call->Fail(request.status());
+  auto asked = RequestOf(context, call->request());
+  if (!asked.ok()) return call->Fail(asked.status());
+  const KernelRequest& request = asked->request;
   const absl::Time began = absl::Now();
   if (Engine* engine = context.gate->Get()) {
-    if (const auto hit = engine->cache->Find(*request)) {
-      Answer(context, call, *request, *hit);
+    if (const auto hit = engine->cache->Find(request)) {
+      Answer(context, call, request, *hit);
       return LogAnswer("hit", spdlog::level::debug, call, *hit, began);
     }
   }
-  const absl::Time deadline = began + request->max_wait;
-  context.gate->WhenReady(deadline, [&context, call, request = *std::move(request), deadline,
+  const absl::Time deadline = began + request.max_wait;
+  context.gate->WhenReady(deadline, [&context, call, asked = *std::move(asked), deadline,
                                      began](absl::StatusOr<Engine*> engine) {
     if (!engine.ok()) return call->Fail(engine.status());
-    KernelRequest remaining = request;
+    if (asked.request.policy != Policy::kFrozen) {
+      const absl::Status trusted = CheckSourceTrusted(**engine, asked.from_catalog);
+      if (!trusted.ok()) return call->Fail(trusted);
+    }
+    KernelRequest remaining = asked.request;
     remaining.max_wait = std::max(deadline - absl::Now(), absl::ZeroDuration());
-    (*engine)->cache->Get(std::move(remaining),
-                          [&context, call, request, began](absl::StatusOr<KernelAnswer> answer) {
-                            LogAnswer("miss", spdlog::level::info, call, answer, began);
-                            Answer(context, call, request, answer);
-                          });
+    (*engine)->cache->Get(
+        remaining, [&context, call, remaining, began](const absl::StatusOr<KernelAnswer>& answer) {
+          LogAnswer("miss", spdlog::level::info, call, answer, began);
+          Answer(context, call, remaining, answer);
+        });
   });
 }
 

@@ -109,19 +109,16 @@ void ExplainKey(ServiceContext& context,
   const auto read = [&]() -> absl::Status {
     HONE_ASSIGN_OR_RETURN(request.values, ValuesFromProto(call->request().params()));
     HONE_ASSIGN_OR_RETURN(request.target, TargetFromProto(call->request().target()));
-    HONE_ASSIGN_OR_RETURN(request.kernel_template,
+    HONE_ASSIGN_OR_RETURN(const CatalogEntryPtr entry,
                           FindTemplate(context, call->request().template_()));
+    request.kernel_template = entry->kernel_template;
     return absl::OkStatus();
   };
   if (absl::Status status = read(); !status.ok()) return call->Fail(status);
-  const absl::Time deadline = absl::Now() + context.limits.wait_default;
-  context.gate->WhenReady(deadline, [&context, call, request](absl::StatusOr<Engine*> engine) {
-    if (!engine.ok()) return call->Fail(engine.status());
-    RunLookup(context, call, [call, request, engine = *engine] {
-      const auto response = Explain(*engine->cache, request);
-      if (!response.ok()) return call->Fail(response.status());
-      call->Reply(*response);
-    });
+  WithEngine(context, call, [call, request](Engine& engine) {
+    const auto response = Explain(*engine.cache, request);
+    if (!response.ok()) return call->Fail(response.status());
+    call->Reply(*response);
   });
 }
 

@@ -59,6 +59,7 @@ class TuneFollower : public std::enable_shared_from_this<TuneFollower> {
   TuneFollower(ServiceContext& context, Caller caller, StreamPtr stream)
       : context_(context), caller_(std::move(caller)), stream_(std::move(stream)) {}
 
+  const Caller& caller() const { return caller_; }
   // On a look-up thread.
   void Start(Engine& engine, KernelTemplatePtr kernel_template, const v1::TuneRequest& request);
   // The caller has left or has seen everything.
@@ -266,9 +267,9 @@ StreamCleanup Tune(ServiceContext& context, const Caller& caller, const v1::Tune
         const absl::Status queued =
             context.lookups->Submit([&context, follower, kept, stream, engine = *engine] {
               if (stream->ended()) return;
-              auto kernel_template = TemplateToTune(context, *engine, *kept);
-              if (!kernel_template.ok()) return stream->End(kernel_template.status());
-              follower->Start(*engine, *std::move(kernel_template), *kept);
+              const auto entry = TemplateToTune(context, *engine, follower->caller(), *kept);
+              if (!entry.ok()) return stream->End(entry.status());
+              follower->Start(*engine, (*entry)->kernel_template, *kept);
             });
         if (!queued.ok()) stream->End(queued);
       });

@@ -24,9 +24,10 @@ constexpr size_t kShortDetailBytes = 160;
 KernelTemplatePtr TemplateOf(ServiceContext& context, const TuningRecord& record) {
   v1::TemplateRef ref;
   ref.set_name(record.template_name);
-  auto found = FindTemplate(context, ref);
-  if (!found.ok() || (*found)->kernel_digest() != record.kernel_digest) return nullptr;
-  return *std::move(found);
+  const auto found = FindTemplate(context, ref);
+  if (!found.ok()) return nullptr;
+  const KernelTemplatePtr& present = (*found)->kernel_template;
+  return present->kernel_digest() == record.kernel_digest ? present : nullptr;
 }
 
 // A problem as it was printed; without its template everything but whole numbers is text.

@@ -18,7 +18,7 @@ namespace hone {
 struct UnixListenerOptions {
   std::string path;
   mode_t mode = 0660;
-  std::optional<gid_t> group;  // absent: the process's
+  std::optional<gid_t> group = std::nullopt;  // absent: the process's
 };
 
 // A bound and listening socket. Mode and group are set before `listen`, so that no connection is

@@ -1,0 +1,119 @@
+// The templates there are, and new ones.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "server/catalog.h"
+#include "server/errors.h"
+#include "server/handlers.h"
+#include "server/logging.h"
+
+namespace hone {
+namespace {
+
+v1::TemplateSummary ToProto(const CatalogEntry& entry) {
+  const TemplateSpec& spec = entry.kernel_template->spec();
+  v1::TemplateSummary summary;
+  summary.set_name(spec.name);
+  summary.set_version(spec.version);
+  summary.set_digest(entry.kernel_template->digest());
+  summary.set_description(spec.description);
+  summary.set_origin(Name(entry.origin));
+  summary.set_tunable_points(entry.tunable_points);
+  return summary;
+}
+
+absl::StatusOr<RegisterResult> Register(ServiceContext& context, const Engine& engine,
+                                        const Caller& caller, const v1::KernelTemplate& message,
+                                        bool validate_only) {
+  if (!validate_only) HONE_RETURN_IF_ERROR(CheckSourceTrusted(engine, /*from_catalog=*/false));
+  HONE_ASSIGN_OR_RETURN(RegisterResult result,
+                        context.catalog->Register(message, {.validate_only = validate_only}));
+  if (!validate_only && !result.already_registered) {
+    LogEvent("template_registered")
+        .Add("template", result.entry->kernel_template->name())
+        .Add("version", result.entry->kernel_template->spec().version)
+        .Add("digest", result.entry->kernel_template->digest())
+        .Add("uid", static_cast<int64_t>(caller.credentials.uid))
+        .Write();
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<CatalogEntryPtr> FindTemplate(ServiceContext& context, const v1::TemplateRef& ref) {
+  if (ref.name().empty() && ref.digest().empty()) {
+    return InvalidField("template", "names nothing; give its name, its digest or both");
+  }
+  return context.catalog->Find(ref.name(), ref.digest());
+}
+
+absl::StatusOr<CatalogEntryPtr> TemplateToTune(ServiceContext& context, const Engine& engine,
+                                               const Caller& caller,
+                                               const v1::TuneRequest& request) {
+  if (!request.has_inline_template()) {
+    HONE_ASSIGN_OR_RETURN(CatalogEntryPtr entry, FindTemplate(context, request.template_()));
+    HONE_RETURN_IF_ERROR(CheckSourceTrusted(engine, entry->origin == TemplateOrigin::kCatalog));
+    return entry;
+  }
+  if (request.has_template_()) {
+    return InvalidField("inline_template",
+                        "is given together with template; give one of them, not both");
+  }
+  HONE_ASSIGN_OR_RETURN(RegisterResult result,
+                        Register(context, engine, caller, request.inline_template(),
+                                 /*validate_only=*/false));
+  return std::move(result.entry);
+}
+
+void AddCatalogWarnings(ServiceContext& context, v1::GetStatusResponse& response) {
+  for (const CatalogProblem& problem : context.catalog->Problems()) {
+    response.add_warnings(
+        absl::StrCat("template not loaded: ", problem.location, ": ", problem.message));
+  }
+}
+
+void ListTemplates(ServiceContext& context,
+                   CallPtr<v1::ListTemplatesRequest, v1::ListTemplatesResponse> call) {
+  v1::ListTemplatesResponse response;
+  for (const CatalogEntryPtr& entry : context.catalog->List()) {
+    *response.add_templates() = ToProto(*entry);
+  }
+  for (const CatalogProblem& problem : context.catalog->Problems()) {
+    v1::TemplateProblem* to = response.add_problems();
+    to->set_location(problem.location);
+    to->set_message(problem.message);
+  }
+  call->Reply(response);
+}
+
+void DescribeTemplate(ServiceContext& context,
+                      CallPtr<v1::DescribeTemplateRequest, v1::DescribeTemplateResponse> call) {
+  const auto entry = FindTemplate(context, call->request().template_());
+  if (!entry.ok()) return call->Fail(entry.status());
+  v1::DescribeTemplateResponse response;
+  *response.mutable_summary() = ToProto(**entry);
+  *response.mutable_template_() = (*entry)->message;
+  response.set_readme((*entry)->readme);
+  call->Reply(response);
+}
+
+void RegisterTemplate(ServiceContext& context,
+                      CallPtr<v1::RegisterTemplateRequest, v1::RegisterTemplateResponse> call) {
+  if (!call->request().has_template_()) {
+    return call->Fail(InvalidField("template", "is missing; give the template to register"));
+  }
+  WithEngine(context, call, [&context, call](Engine& engine) {
+    const auto result = Register(context, engine, call->caller(), call->request().template_(),
+                                 call->request().validate_only());
+    if (!result.ok()) return call->Fail(result.status());
+    v1::RegisterTemplateResponse response;
+    *response.mutable_summary() = ToProto(*result->entry);
+    response.set_already_registered(result->already_registered);
+    for (const std::string& warning : result->warnings) response.add_warnings(warning);
+    call->Reply(response);
+  });
+}
+
+}  // namespace hone
