@@ -67,13 +67,13 @@ absl::Status CheckWork(const TemplateSpec& spec) {
 
 absl::Status CheckRequirements(const Requirements& requirements) {
   if (requirements.min_architecture.empty()) return absl::OkStatus();
-  constexpr absl::string_view kPath = "requires.min_architecture";
+  constexpr absl::string_view kPath = "requirements.min_architecture";
   const absl::StatusOr<Architecture> parsed = ParseArchitecture(requirements.min_architecture);
   if (!parsed.ok()) return AtField(kPath, parsed.status());
   if (parsed->cpu || parsed->ptx || parsed->suffix != 0) {
     return FieldError(kPath, absl::StrCat("\"", requirements.min_architecture,
                                           "\" is not of the form sm_NN; name what only some "
-                                          "architectures have in requires.features"));
+                                          "architectures have in requirements.features"));
   }
   return absl::OkStatus();
 }
