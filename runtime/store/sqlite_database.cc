@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@ SqliteQuery::~SqliteQuery() {
 }
 
 absl::StatusOr<bool> SqliteQuery::Step() {
+  errno = 0;  // see SqliteError
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
@@ -56,6 +58,7 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::
   flags |= mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
   if (mode == Mode::kCreate) flags |= SQLITE_OPEN_CREATE;
   sqlite3* handle = nullptr;
+  errno = 0;  // see SqliteError
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
   if (code != SQLITE_OK) {
     const absl::Status status = SqliteError(code, handle, path);
@@ -132,6 +135,7 @@ absl::Status SqliteDatabase::Bind(sqlite3_stmt* statement, int index, std::nullp
 }
 
 absl::Status SqliteDatabase::RunScript(Sql sql) {
+  errno = 0;  // see SqliteError
   const int code = sqlite3_exec(handle_, sql.text(), nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? absl::OkStatus() : Error(code);
 }

@@ -54,13 +54,17 @@ int64_t FreeBytes(const std::string& path) {
 }
 
 absl::Status SqliteError(int code, sqlite3* db, const std::string& path) {
+  const int last_errno = errno;
   const int primary = code & 0xff;
+  // SQLite does not keep the system's error of a failed commit; errno still has it.
   const bool has_errno = db != nullptr && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN);
-  const int system_errno = has_errno ? sqlite3_system_errno(db) : 0;
+  const int kept_errno = has_errno ? sqlite3_system_errno(db) : 0;
+  const int system_errno = has_errno && kept_errno == 0 ? last_errno : kept_errno;
   const std::string details = Details(code, db, system_errno);
   if (MeansNoRoom(code, system_errno)) return NoRoom(path, details);
   if (MeansReadOnly(code, system_errno)) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " cannot be written (", details, ")"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " or a file beside it cannot be written (", details, ")"));
   }
   switch (primary) {
     case SQLITE_BUSY:

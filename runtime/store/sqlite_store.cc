@@ -27,8 +27,10 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(SqliteStoreOption
       OpenStoreFile(options.path, options.busy_wait_max, options.check_time_max, report));
   HONE_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> reader,
                         SqliteDatabase::Open(report.path, Mode::kReadOnly, options.busy_wait_max));
-  // Opening is lazy: the first read opens the log's shared memory and shows whether it works here.
+  // SQLite opens lazily: the first read opens the log's shared memory, the first write lock shows
+  // whether it may be written. Better told now than by the first caller.
   HONE_RETURN_IF_ERROR(ReadSchema(*reader).status());
+  HONE_RETURN_IF_ERROR(SqliteTransaction::Begin(writer.get()).status());
   return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(options), std::move(lock),
                                                       std::move(report), std::move(writer),
                                                       std::move(reader)));

@@ -153,7 +153,8 @@ class MountedTest : public testing::Test {
     mounted_ = true;
   }
   void TearDown() override {
-    if (mounted_) EXPECT_EQ(umount2(directory_.path().c_str(), MNT_DETACH), 0);
+    if (!mounted_) return;
+    EXPECT_EQ(umount2(directory_.path().c_str(), MNT_DETACH), 0);
   }
   TemporaryDirectory directory_;
   bool mounted_ = false;

@@ -27,7 +27,7 @@ class SqliteStoreUnderTest : public StoreUnderTest {
   }
   void CorruptArtifact(const std::string& sha256) override {
     EXPECT_THAT(OpenBehind(directory_ / "hone.db")
-                    ->Run("UPDATE artifacts SET bytes = x'00' || substr(bytes, 2)"
+                    ->Run("UPDATE artifacts SET bytes = CAST(x'00' || substr(bytes, 2) AS BLOB)"
                           " WHERE sha256 = ?1",
                           sha256),
                 IsOk());
@@ -49,10 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, KernelStoreContract,
 
 class SqliteStoreTest : public testing::Test {
  protected:
-  std::unique_ptr<SqliteStore> Open(SqliteStoreOptions options = {}) {
-    options.path = path_;
-    return OpenOrDie(std::move(options));
-  }
+  std::unique_ptr<SqliteStore> Open() { return OpenOrDie({.path = path_}); }
   // Runs SQL on the store's file from a second connection.
   template <typename... Values>
   void Behind(Sql sql, const Values&... values) {
@@ -64,7 +61,7 @@ class SqliteStoreTest : public testing::Test {
 };
 
 TEST_F(SqliteStoreTest, ALongLogKeepsItsHeadAndTail) {
-  const auto store = Open({.log_bytes_max = 100});
+  const auto store = OpenOrDie({.path = path_, .log_bytes_max = 100});
   const std::string log = "head" + std::string(1000, '.') + "tail";
   const auto id = store->PutLog(log, 5);
   ASSERT_THAT(id, IsOk());
@@ -77,7 +74,7 @@ TEST_F(SqliteStoreTest, ALongLogKeepsItsHeadAndTail) {
 }
 
 TEST_F(SqliteStoreTest, OldLogsMakeRoomForNewOnes) {
-  const auto store = Open({.logs_bytes_max = 2500});
+  const auto store = OpenOrDie({.path = path_, .logs_bytes_max = 2500});
   std::vector<std::string> ids;
   for (const char c : {'a', 'b', 'c', 'd'}) {
     ids.push_back(*store->PutLog(std::string(1000, c), 0));
@@ -89,7 +86,7 @@ TEST_F(SqliteStoreTest, OldLogsMakeRoomForNewOnes) {
 }
 
 TEST_F(SqliteStoreTest, MissesNotSeenForLongestMakeRoom) {
-  const auto store = Open({.misses_max = 3});
+  const auto store = OpenOrDie({.path = path_, .misses_max = 3});
   for (int i = 0; i < 5; ++i) {
     Miss miss = SampleMiss("n=" + std::to_string(i));
     miss.last_at_unix_ms = 1000 - i;  // the first recorded was seen last
@@ -192,7 +189,7 @@ TEST_F(LockedStoreTest, ALockHeldForAWhileReachesNoCaller) {
 
 // scenario P37
 TEST_F(LockedStoreTest, ALockHeldForTooLongIsUnavailableWithinTheBoundForEveryCaller) {
-  const auto store = Open({.busy_wait_max = absl::Milliseconds(300)});
+  const auto store = OpenOrDie({.path = path_, .busy_wait_max = absl::Milliseconds(300)});
   ASSERT_THAT(store->PutArtifact(SampleKey("here"), SampleArtifact("here")), IsOk());
   const auto other = OpenBehind(path_);
   ASSERT_THAT(other->Run("BEGIN IMMEDIATE"), IsOk());
