@@ -74,8 +74,9 @@ __global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
   }
   const float scale = 1.0f / sqrtf(sum * (1.0f / COLS) + eps);
 
+  // Backwards, because what was read last is what a cache still has.
 #pragma unroll(KEEP ? kAccesses : 4)
-  for (int i = 0; i < kAccesses; ++i) {
+  for (int i = kAccesses - 1; i >= 0; --i) {
     const int at = lane + i * THREADS_PER_ROW;
     if (at < accesses) {
       Access pack;

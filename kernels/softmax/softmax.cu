@@ -28,6 +28,22 @@ __device__ inline Softmax Merge(Softmax a, Softmax b) {
   return all;
 }
 
+template <typename T, int N>
+__device__ inline float Max(const Pack<T, N>& pack) {
+  float max = static_cast<float>(pack.values[0]);
+#pragma unroll
+  for (int j = 1; j < N; ++j) max = fmaxf(max, static_cast<float>(pack.values[j]));
+  return max;
+}
+
+template <typename T, int N>
+__device__ inline float SumOfExp(const Pack<T, N>& pack, float max) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < N; ++j) sum += Exp(static_cast<float>(pack.values[j]) - max);
+  return sum;
+}
+
 template <typename T, int COLS, int THREADS_PER_ROW, int ROWS_PER_BLOCK, int VEC, int KEEP>
 __global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
     softmax(T* y, const T* x, long long rows) {
@@ -45,7 +61,6 @@ __global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
   Access* to = reinterpret_cast<Access*>(y + row * COLS);
 
   Access packs[kKept];
-  float kept[kKept][VEC];
   Softmax mine;
   if constexpr (KEEP) {
 #pragma unroll
@@ -55,33 +70,19 @@ __global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
     }
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
-      if (lane + i * THREADS_PER_ROW < accesses) {
-#pragma unroll
-        for (int j = 0; j < VEC; ++j) {
-          kept[i][j] = static_cast<float>(packs[i].values[j]);
-          mine.max = fmaxf(mine.max, kept[i][j]);
-        }
-      }
+      if (lane + i * THREADS_PER_ROW < accesses) mine.max = fmaxf(mine.max, Max(packs[i]));
     }
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
-      if (lane + i * THREADS_PER_ROW < accesses) {
-#pragma unroll
-        for (int j = 0; j < VEC; ++j) {
-          kept[i][j] = Exp(kept[i][j] - mine.max);
-          mine.sum += kept[i][j];
-        }
-      }
+      if (lane + i * THREADS_PER_ROW < accesses) mine.sum += SumOfExp(packs[i], mine.max);
     }
   } else {
 #pragma unroll 4
     for (int at = lane; at < accesses; at += THREADS_PER_ROW) {
       const Access pack = from[at];
       Softmax part;
-#pragma unroll
-      for (int j = 0; j < VEC; ++j) part.max = fmaxf(part.max, static_cast<float>(pack.values[j]));
-#pragma unroll
-      for (int j = 0; j < VEC; ++j) part.sum += Exp(static_cast<float>(pack.values[j]) - part.max);
+      part.max = fmaxf(part.max, Max(pack));
+      part.sum = SumOfExp(pack, part.max);
       mine = Merge(mine, part);
     }
   }
@@ -111,22 +112,18 @@ __global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
     }
   }
 
-  if constexpr (KEEP) {
-    const float scale = Exp(mine.max - all.max) / all.sum;
-#pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-      const int at = lane + i * THREADS_PER_ROW;
-      if (at < accesses) {
-#pragma unroll
-        for (int j = 0; j < VEC; ++j) packs[i].values[j] = static_cast<T>(kept[i][j] * scale);
-        to[at] = packs[i];
+  const float scale = 1.0f / all.sum;
+  // Backwards, because what was read last is what a cache still has.
+#pragma unroll(KEEP ? kAccesses : 4)
+  for (int i = kAccesses - 1; i >= 0; --i) {
+    const int at = lane + i * THREADS_PER_ROW;
+    if (at < accesses) {
+      Access pack;
+      if constexpr (KEEP) {
+        pack = packs[i];
+      } else {
+        pack = from[at];
       }
-    }
-  } else {
-    const float scale = 1.0f / all.sum;
-#pragma unroll 4
-    for (int at = lane; at < accesses; at += THREADS_PER_ROW) {
-      Access pack = from[at];
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
         pack.values[j] = static_cast<T>(Exp(static_cast<float>(pack.values[j]) - all.max) * scale);
