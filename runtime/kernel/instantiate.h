@@ -30,6 +30,10 @@ absl::StatusOr<LaunchRecipe> InstantiateRecipe(
     const std::string& architecture, const DeviceFacts& facts,
     const std::map<std::string, std::string>& lowered_names);
 
+// The declared domains of the dynamic sizes as guards: "n % 8 == 0". Every recipe has them; they
+// refuse no declared input. A minimum of 1 needs none: a size of 0 launches nothing.
+std::vector<Expression> DomainGuards(const KernelTemplate& kernel_template);
+
 // How to fill one buffer before a check; expressions bound, sizes free.
 struct BufferInit {
   std::string argument;

@@ -13,6 +13,8 @@ constexpr int64_t kBaseMax = 257;
 // Check sizes may take this much memory even when the tuned problem takes less.
 constexpr int64_t kBytesMax = int64_t{64} << 20;
 constexpr int64_t kCoverageMax = int64_t{1} << 40;
+// Guards like `n % 16 == 0` refuse most sizes: how many neighbours are tried.
+constexpr int kStepsMax = 64;
 
 int64_t AlignUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -42,18 +44,24 @@ class SizeFinder {
     for (const Parameter* parameter : parameters_) GrowBase(*parameter, base);
     std::vector<SizeBindings> found;
     for (const Parameter* parameter : parameters_) {
-      for (const int64_t size : SizesFor(*parameter, base)) {
-        SizeBindings sizes = base;
-        sizes[parameter->name] = size;
-        const bool known =
-            sizes == tuned_ || std::find(found.begin(), found.end(), sizes) != found.end();
-        if (!known && Allowed(sizes)) found.push_back(std::move(sizes));
+      for (const Wish& wish : WishesFor(*parameter, base)) {
+        std::optional<SizeBindings> sizes = Nearest(*parameter, base, wish);
+        if (!sizes.has_value() || *sizes == tuned_) continue;
+        if (std::find(found.begin(), found.end(), *sizes) == found.end()) {
+          found.push_back(*std::move(sizes));
+        }
       }
     }
     return found;
   }
 
  private:
+  // A size, or the nearest one below (-1) or above (+1) that is allowed.
+  struct Wish {
+    int64_t size = 0;
+    int direction = 1;
+  };
+
   // Smallest declared size of at least one element.
   static int64_t Smallest(const Parameter& parameter) {
     return AlignUp(std::max<int64_t>(parameter.min, 1), parameter.multiple_of);
@@ -80,6 +88,21 @@ class SizeFinder {
     }
     const std::optional<int64_t> bytes = TotalBytes(sizes);
     return bytes.has_value() && *bytes <= bytes_max_;
+  }
+
+  // `base` with the wished size of one dimension; nullopt if nothing near it is allowed.
+  std::optional<SizeBindings> Nearest(const Parameter& parameter, const SizeBindings& base,
+                                      const Wish& wish) const {
+    SizeBindings sizes = base;
+    const int64_t multiple = parameter.multiple_of;
+    int64_t size =
+        wish.direction > 0 ? AlignUp(wish.size, multiple) : wish.size / multiple * multiple;
+    for (int i = 0; i < kStepsMax && size >= parameter.min; ++i) {
+      sizes[parameter.name] = size;
+      if (Allowed(sizes)) return sizes;
+      size += wish.direction * multiple;
+    }
+    return std::nullopt;
   }
 
   // Bytes of all buffers; nullopt if a shape cannot be evaluated.
@@ -125,9 +148,8 @@ class SizeFinder {
   void GrowBase(const Parameter& parameter, SizeBindings& base) const {
     const std::optional<int64_t> coverage = Coverage(parameter, base);
     if (!coverage.has_value()) return;
-    SizeBindings grown = base;
-    grown[parameter.name] = AlignUp(*coverage + 1, parameter.multiple_of);
-    if (grown[parameter.name] <= kBaseMax && Allowed(grown)) base = std::move(grown);
+    std::optional<SizeBindings> grown = Nearest(parameter, base, {*coverage + 1, 1});
+    if (grown.has_value() && grown->at(parameter.name) <= kBaseMax) base = *std::move(grown);
   }
 
   // Largest size of `parameter`, a declared multiple, at which the first kernel launches as many
@@ -158,30 +180,28 @@ class SizeFinder {
     return same;
   }
 
-  // Candidate sizes of one dimension, the others as in `base`; not yet checked against the guards.
-  std::vector<int64_t> SizesFor(const Parameter& parameter, const SizeBindings& base) const {
-    const int64_t multiple = parameter.multiple_of;
-    std::vector<int64_t> sizes = {AlignUp(parameter.min, multiple), Smallest(parameter)};
-    const auto add_around = [&](int64_t block) {
-      // A size is a declared multiple: "one less" is the next smaller one.
-      const int64_t whole = block / multiple * multiple;
-      sizes.push_back(whole == block ? block - multiple : whole);
-      sizes.push_back(whole + multiple);
-      sizes.push_back(AlignUp(3 * block, multiple));
+  // Sizes wanted in one dimension, the others as in `base`.
+  std::vector<Wish> WishesFor(const Parameter& parameter, const SizeBindings& base) const {
+    std::vector<Wish> wishes = {{parameter.min, 1}, {Smallest(parameter), 1}};
+    const auto add_around = [&wishes](int64_t block) {
+      wishes.push_back({block - 1, -1});
+      wishes.push_back({block + 1, 1});
+      wishes.push_back({3 * block, 1});
     };
     if (const std::optional<int64_t> coverage = Coverage(parameter, base)) {
       add_around(*coverage);
-      return sizes;
+      return wishes;
     }
-    // The grid does not grow: the dimension is walked by threads of a block, or by all blocks.
+    // The grid does not grow: the dimension is walked by the threads of a block or, where the whole
+    // grid is fixed, of all blocks.
     const std::optional<int64_t> threads = Product(first_kernel_->launch.block, base);
-    const std::optional<int64_t> blocks = Product(first_kernel_->launch.grid, base);
-    if (!threads.has_value() || *threads < 1 || *threads > kCoverageMax) return sizes;
+    if (!threads.has_value() || *threads < 1 || *threads > kCoverageMax) return wishes;
     add_around(*threads);
+    const std::optional<int64_t> blocks = Product(first_kernel_->launch.grid, {});
     if (blocks.has_value() && *blocks > 1 && *blocks < kCoverageMax / *threads) {
       add_around(*blocks * *threads);
     }
-    return sizes;
+    return wishes;
   }
 
   const LaunchRecipe& recipe_;

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/kernel/field_error.h"
+#include "runtime/kernel/instantiate.h"
 #include "runtime/kernel/template_bindings.h"
 #include "runtime/kernel/template_text.h"
 #include "runtime/kernel/validate_template.h"
@@ -20,8 +21,24 @@ std::string SpellingOf(const Parameter& parameter, const Value& value) {
   return ToString(value);
 }
 
-absl::StatusOr<Expression> Compare(Op op, Expression left, int64_t right) {
-  return Expression::Make(op, {std::move(left), Expression::Constant(right)});
+// REQUIRES: `op` takes two operands.
+Expression Binary(Op op, Expression left, int64_t right) {
+  return Expression::Make(op, {std::move(left), Expression::Constant(right)}).value();
+}
+
+// Everything is a multiple of 1: `x % 1` is 0, so that a constraint which asks no more needs no
+// guard.
+absl::StatusOr<Expression> WithoutTrivialRemainders(const Expression& expression) {
+  if (expression.op() == Op::kConst || expression.op() == Op::kVar) return expression;
+  std::vector<Expression> operands;
+  for (const Expression& operand : expression.operands()) {
+    HONE_ASSIGN_OR_RETURN(Expression simple, WithoutTrivialRemainders(operand));
+    operands.push_back(std::move(simple));
+  }
+  if (expression.op() == Op::kMod && operands[1].is_constant() && operands[1].constant() == 1) {
+    return Expression::Constant(0);
+  }
+  return Expression::Make(expression.op(), std::move(operands));
 }
 
 // Dense row-major strides of a shape, in elements.
@@ -35,6 +52,20 @@ absl::StatusOr<std::vector<Expression>> DenseStrides(const std::vector<Expressio
 }
 
 }  // namespace
+
+std::vector<Expression> DomainGuards(const KernelTemplate& kernel_template) {
+  std::vector<Expression> guards;
+  for (const Parameter& parameter : kernel_template.spec().params) {
+    if (parameter.kind != ParameterKind::kSize || !parameter.dynamic) continue;
+    const Expression size = Expression::Variable(parameter.name);
+    if (parameter.min > 1) guards.push_back(Binary(Op::kGe, size, parameter.min));
+    if (parameter.max < Parameter().max) guards.push_back(Binary(Op::kLe, size, parameter.max));
+    if (parameter.multiple_of > 1) {
+      guards.push_back(Binary(Op::kEq, Binary(Op::kMod, size, parameter.multiple_of), 0));
+    }
+  }
+  return guards;
+}
 
 Config DefaultTunables(const TemplateBody& body, const std::string& architecture) {
   std::vector<std::pair<std::string, int64_t>> values;
@@ -211,28 +242,19 @@ std::vector<std::string> TemplateBinder::DynamicSizes() const {
   return names;
 }
 
+absl::StatusOr<Expression> TemplateBinder::BindConstraint(absl::string_view path,
+                                                          const Expression& constraint) const {
+  HONE_ASSIGN_OR_RETURN(const Expression bound, Bind(path, constraint));
+  HONE_ASSIGN_OR_RETURN(const Expression simple, WithoutTrivialRemainders(bound));
+  return simple.Bind(ExpressionBindings());
+}
+
 absl::StatusOr<std::vector<Expression>> TemplateBinder::Guards() const {
-  std::vector<Expression> guards;
-  for (const std::string& name : DynamicSizes()) {
-    const Parameter& parameter = *template_.FindParameter(name);
-    const Expression size = Expression::Variable(name);
-    if (parameter.min > 0) {
-      HONE_ASSIGN_OR_RETURN(Expression guard, Compare(Op::kGe, size, parameter.min));
-      guards.push_back(std::move(guard));
-    }
-    if (parameter.max < Parameter().max) {
-      HONE_ASSIGN_OR_RETURN(Expression guard, Compare(Op::kLe, size, parameter.max));
-      guards.push_back(std::move(guard));
-    }
-    if (parameter.multiple_of > 1) {
-      HONE_ASSIGN_OR_RETURN(Expression rest, Compare(Op::kMod, size, parameter.multiple_of));
-      HONE_ASSIGN_OR_RETURN(Expression guard, Compare(Op::kEq, std::move(rest), 0));
-      guards.push_back(std::move(guard));
-    }
-  }
+  std::vector<Expression> guards = DomainGuards(template_);
   for (size_t i = 0; i < body_.constraints.size(); ++i) {
     const Expression& constraint = body_.constraints[i];
-    HONE_ASSIGN_OR_RETURN(Expression bound, Bind(FieldPath("", "constraints", i), constraint));
+    HONE_ASSIGN_OR_RETURN(Expression bound,
+                          BindConstraint(FieldPath("", "constraints", i), constraint));
     if (!bound.is_constant()) {
       guards.push_back(std::move(bound));
     } else if (bound.constant() == 0) {

@@ -30,8 +30,12 @@ class TemplateBinder {
   absl::StatusOr<DataType> DtypeOf(absl::string_view path, const std::string& dtype) const;
   // Dynamic sizes in declaration order.
   std::vector<std::string> DynamicSizes() const;
-  // Over dynamic sizes: their declared domains, then the constraints that mention them. A
-  // constraint that is false whatever the sizes is FAILED_PRECONDITION.
+  // A constraint, constant if it is true or false whatever the sizes: `cols % VEC == 0` is for
+  // VEC=1.
+  absl::StatusOr<Expression> BindConstraint(absl::string_view path,
+                                            const Expression& constraint) const;
+  // Over dynamic sizes: DomainGuards, then the constraints that mention them. A constraint that is
+  // false whatever the sizes is FAILED_PRECONDITION.
   absl::StatusOr<std::vector<Expression>> Guards() const;
   // Recipe with everything but steps.
   absl::StatusOr<LaunchRecipe> Frame() const;

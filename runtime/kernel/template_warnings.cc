@@ -90,7 +90,7 @@ std::string Restriction(const KernelTemplate& kernel_template, const TemplateBod
   }
   const std::vector<std::string> dynamic = binder.DynamicSizes();
   for (const Expression& constraint : body.constraints) {
-    const auto bound = binder.Bind("constraints", constraint);
+    const auto bound = binder.BindConstraint("constraints", constraint);
     if (!bound.ok()) return std::string(bound.status().message());
     for (const std::string& name : bound->Variables()) {
       if (std::find(dynamic.begin(), dynamic.end(), name) == dynamic.end()) continue;
