@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/compile/prebuilt.h"
+#include "runtime/compile/cubin.h"
 
 namespace hone {
 namespace {
