@@ -311,7 +311,7 @@ absl::StatusOr<SampleResult> DeviceProfiler::Sample(int64_t candidate_id, int co
 absl::StatusOr<SampleResult> DeviceProfiler::TakeSamples(const Loaded& loaded, int count) {
   if (!tuned_->built()) HONE_RETURN_IF_ERROR(tuned_->Build(sources_));
   HONE_ASSIGN_OR_RETURN(const ResolvedLaunch launch, tuned_->Prepare(loaded.runnable()));
-  const std::string what = absl::StrCat("timing at ", tuned_->label());
+  const std::string what = tuned_->label();
   // One untimed run: the first launch of a module pays for its loading.
   listener_(true, what);
   HONE_RETURN_IF_ERROR(tuned_->Restore());
