@@ -92,8 +92,10 @@ TEST_F(SqliteStoreTest, MissesNotSeenForLongestMakeRoom) {
     miss.last_at_unix_ms = 1000 - i;  // the first recorded was seen last
     ASSERT_THAT(store->RecordMiss(miss), IsOk());
   }
+  const auto misses = store->ListMisses(10);
+  ASSERT_THAT(misses, IsOk());
   std::vector<std::string> problems;
-  for (const Miss& miss : *store->ListMisses(10)) problems.push_back(miss.problem);
+  for (const Miss& miss : *misses) problems.push_back(miss.problem);
   EXPECT_THAT(problems, testing::ElementsAre("n=0", "n=1", "n=2"));
 }
 
