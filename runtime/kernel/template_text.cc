@@ -13,25 +13,6 @@
 namespace hone {
 namespace {
 
-bool IsContinuation(unsigned char byte) { return (byte & 0xc0) == 0x80; }
-
-// Bytes of the UTF-8 sequence that begins at `text[0]`; 0 if it is not well-formed.
-size_t SequenceLength(absl::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if (!IsContinuation(static_cast<unsigned char>(text[i]))) return 0;
-  }
-  const auto second = static_cast<unsigned char>(text[1]);
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) {
-    return 0;
-  }
-  return length;
-}
-
 // The part of `text` before the next "${NAME}", and NAME. Advances `text` past it.
 struct Piece {
   absl::string_view literal;
@@ -60,15 +41,6 @@ absl::StatusOr<Piece> NextPiece(absl::string_view& text) {
 }
 
 }  // namespace
-
-bool IsValidUtf8(absl::string_view text) {
-  while (!text.empty()) {
-    const size_t length = SequenceLength(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
 
 bool IsIdentifier(absl::string_view text) {
   if (text.empty() || text.size() > 64 || absl::ascii_isdigit(text[0])) return false;

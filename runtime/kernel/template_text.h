@@ -8,12 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "runtime/base/utf8.h"
 #include "runtime/kernel/value.h"
 
 namespace hone {
-
-// Well-formed UTF-8: no overlong forms, surrogates or code points past U+10FFFF.
-bool IsValidUtf8(absl::string_view text);
 
 // [A-Za-z_][A-Za-z0-9_]{0,63}.
 bool IsIdentifier(absl::string_view text);
