@@ -13,6 +13,16 @@ std::string At(const std::string& sizes) {
   return sizes.empty() ? "" : absl::StrCat(" at ", sizes);
 }
 
+// From CUDA's names; without one the kernel trapped.
+RejectionKind FaultKind(absl::string_view message) {
+  if (absl::StrContains(message, "LAUNCH_TIMEOUT")) return RejectionKind::kTimeout;
+  for (const absl::string_view bad_address :
+       {"ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "INVALID_ADDRESS_SPACE", "LAUNCH_FAILED"}) {
+    if (absl::StrContains(message, bad_address)) return RejectionKind::kIllegalAccess;
+  }
+  return RejectionKind::kCrash;
+}
+
 std::string NumberText(double value) {
   if (std::isnan(value)) return "nan";
   // Integers in full; %g would print 16777217 as 1.67772e+07.
@@ -74,16 +84,7 @@ Rejection LaunchFailed(const absl::Status& status, const std::string& sizes) {
   rejection.detail = absl::StrCat(message, At(sizes));
   switch (status.code()) {
     case absl::StatusCode::kAborted:
-      // CUDA's names; the others that end a context are bad addresses of some kind.
-      if (absl::StrContains(message, "LAUNCH_TIMEOUT")) {
-        rejection.kind = RejectionKind::kTimeout;
-      } else if (absl::StrContains(message, "CUDA_ERROR_ASSERT") ||
-                 absl::StrContains(message, "ILLEGAL_INSTRUCTION") ||
-                 absl::StrContains(message, "ECC") || absl::StrContains(message, "HARDWARE")) {
-        rejection.kind = RejectionKind::kCrash;
-      } else {
-        rejection.kind = RejectionKind::kIllegalAccess;
-      }
+      rejection.kind = FaultKind(message);
       break;
     case absl::StatusCode::kResourceExhausted:
       rejection.kind = RejectionKind::kResources;

@@ -160,6 +160,9 @@ absl::Status WorkerProfiler::Begin(const ProfileProblem& problem) {
   has_reference_ = !problem.check.references.empty();
   absl::Status status = EnsureWorker();
   if (status.ok()) status = SendBegin();
+  // The worker was idle; it may have died meanwhile without anybody's fault.
+  if (absl::IsUnavailable(status)) status = EnsureWorker();
+  if (status.ok() && !begun_) status = SendBegin();
   if (!status.ok()) begin_.reset();
   return status;
 }
@@ -170,6 +173,9 @@ absl::Status WorkerProfiler::SendBegin() {
   const MeasureWorker::Outcome outcome = worker_->Ask(*begin_, limits);
   if (!outcome.reply) {
     DropWorker();
+    if (!outcome.end.launching && !outcome.end.timed_out) {
+      return absl::UnavailableError(absl::StrCat("preparing the problem: ", ExitText(outcome.end)));
+    }
     const std::string what =
         outcome.end.launching ? outcome.end.what : std::string("preparing the problem");
     return absl::InternalError(
@@ -257,7 +263,9 @@ absl::StatusOr<WorkerProfiler::Answer> WorkerProfiler::AskAbout(int64_t id,
   Answer answer;
   if (!outcome.reply) {
     answer.rejection = Verdict(outcome.end);
-    answer.worth_repeating = others_ran && !outcome.end.timed_out;
+    // Damage done before by others, or a kill from outside: not this candidate's doing.
+    answer.worth_repeating = !outcome.end.timed_out && (others_ran || !outcome.end.launching ||
+                                                        outcome.end.exit.signal == SIGKILL);
     spdlog::info("measure_worker_replaced pid={} reason={} detail=\"{}\"", worker_->pid(),
                  Name(answer.rejection->kind), answer.rejection->detail);
     DropWorker();
