@@ -41,7 +41,9 @@ class Subprocess {
     std::optional<std::vector<std::string>> environment;
     // Becomes the child's standard error; -1: ours. Standard input and output are /dev/null.
     int stderr_fd = -1;
-    // The child leads its own process group, so that what it starts dies with it.
+    // The child leads a process group of its own, so that what it starts dies with it. A tool that
+    // a worker starts stays in the worker's group instead, to die with the worker.
+    bool own_process_group = true;
   };
 
   // UNAVAILABLE or NOT_FOUND naming the program when it cannot be started.

@@ -20,8 +20,8 @@ namespace hone {
 struct CompileOutcome {
   std::optional<Artifact> artifact;
   std::optional<Rejection> rejection;
-  // The compiler's whole output up to the log limit, warnings of a success too. Paths of the scratch
-  // tree are scrubbed to the names the caller gave.
+  // The compiler's whole output up to the log limit, warnings of a success too. Paths of the
+  // scratch tree are scrubbed to the names the caller gave.
   std::string log;
   int64_t log_truncated_bytes = 0;
   int error_count = 0;
@@ -29,7 +29,8 @@ struct CompileOutcome {
   // First error line and a short excerpt of the caller's own source around it.
   std::string excerpt;
 
-  // Set by the caching layer: whether the answer came from the store, and why it could not be stored.
+  // Set by the caching layer: whether the answer came from the store, and why it could not be
+  // stored.
   bool cached = false;
   std::string not_cached_reason;
   std::string log_id;
@@ -49,8 +50,8 @@ struct CompilerInfo {
   // What artifacts made by it carry as Artifact::builder ("nvrtc 13.0.88"). An artifact of another
   // builder under the same key is rebuilt when this compiler is at hand.
   std::string builder;
-  // What confines the worker: "landlock abi 7", or "none" where the kernel offers nothing. With "none"
-  // a source can read the host's files, so only templates of the catalog may be compiled.
+  // What confines the worker: "landlock abi 7", or "none" where the kernel offers nothing. With
+  // "none" a source can read the host's files, so only templates of the catalog may be compiled.
   std::string sandbox;
 };
 
@@ -70,10 +71,10 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
 
-  // Blocks until the program is compiled or its limit passed. A Status is about the service, not the
-  // source: INVALID_ARGUMENT for an option or architecture that is not allowed (naming it and the
-  // supported list), FAILED_PRECONDITION when no compiler for the target is available (naming the
-  // library and the paths searched) or none old enough for the driver (both versions named),
+  // Blocks until the program is compiled or its limit passed. A Status is about the service, not
+  // the source: INVALID_ARGUMENT for an option or architecture that is not allowed (naming it and
+  // the supported list), FAILED_PRECONDITION when no compiler for the target is available (naming
+  // the library and the paths searched) or none old enough for the driver (both versions named),
   // RESOURCE_EXHAUSTED for source beyond the size limits, UNAVAILABLE while shutting down.
   virtual absl::StatusOr<CompileOutcome> Compile(const Program& program,
                                                  const CompileOptions& options) = 0;

@@ -134,6 +134,16 @@ Diagnostics ReadLog(absl::string_view log, const Program& program) {
   return result;
 }
 
+std::string ErrorSummary(const Diagnostics& diagnostics) {
+  const std::string first = diagnostics.excerpt.substr(0, diagnostics.excerpt.find('\n'));
+  if (first.empty()) return "the compiler failed without naming an error; see its log";
+  if (diagnostics.error_limit_reached) {
+    return absl::StrCat(diagnostics.error_count, " errors, limit reached; first: ", first);
+  }
+  if (diagnostics.error_count <= 1) return first;
+  return absl::StrCat(diagnostics.error_count, " errors; first: ", first);
+}
+
 int64_t TruncateLog(std::string& log, int64_t bytes_max) {
   const auto limit = static_cast<size_t>(std::max<int64_t>(bytes_max, 0));
   if (log.size() <= limit) return 0;

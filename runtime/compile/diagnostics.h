@@ -24,6 +24,10 @@ struct Diagnostics {
 // log, not yet truncated.
 Diagnostics ReadLog(absl::string_view log, const Program& program);
 
+// "k.cu(1): error: ...", "100 errors, limit reached; first: k.cu(1): error: ...". For
+// Rejection::detail. Never empty.
+std::string ErrorSummary(const Diagnostics& diagnostics);
+
 // Keeps the head, where the first errors are, up to `bytes_max`, cut at a line where possible.
 // Returns the number of bytes dropped.
 int64_t TruncateLog(std::string& log, int64_t bytes_max);
