@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/error_info.h"
 
 namespace hone {
 namespace {
@@ -39,9 +40,11 @@ absl::StatusOr<std::unique_ptr<InstanceLock>> InstanceLock::Acquire(const std::s
       return absl::FailedPreconditionError(
           absl::StrCat("lock file ", path, " cannot be locked: ", std::strerror(lock_errno)));
     }
-    return absl::FailedPreconditionError(absl::StrCat(
-        "in use by ", owner.empty() ? "another process" : absl::StrCat("process ", owner), " (",
-        path, "); two daemons cannot share one cache directory"));
+    return WithErrorInfo(
+        absl::FailedPreconditionError(absl::StrCat(
+            "in use by ", owner.empty() ? "another process" : absl::StrCat("process ", owner), " (",
+            path, "); two daemons cannot share one cache directory")),
+        {.reason = "STORE_IN_USE"});
   }
   std::unique_ptr<InstanceLock> lock(new InstanceLock(fd));
   const std::string pid = absl::StrCat(getpid(), "\n");

@@ -13,7 +13,7 @@ namespace hone {
 class InstanceLock {
  public:
   // FAILED_PRECONDITION naming the owner's pid and the path when it is held, by this process or
-  // another.
+  // another; its ErrorInfo has the reason STORE_IN_USE.
   static absl::StatusOr<std::unique_ptr<InstanceLock>> Acquire(const std::string& path);
   ~InstanceLock();
   InstanceLock(const InstanceLock&) = delete;
