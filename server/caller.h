@@ -35,8 +35,8 @@ absl::string_view Name(Role role);
 // The daemon's own uid, root and members of the admin group are tuners; everyone else reads.
 struct RolePolicy {
   uid_t own_uid = 0;
-  std::optional<gid_t> admin_group;
-  std::string admin_group_name;  // for messages
+  std::optional<gid_t> admin_group = std::nullopt;
+  std::string admin_group_name = {};  // for messages
 
   Role RoleOf(const Credentials& credentials) const;
 };

@@ -27,7 +27,7 @@ struct Engine {
   std::unique_ptr<KernelCache> cache;
   // For GetStatus: why a device is not offered, headers that do not fit NVRTC, a missing sandbox.
   std::vector<std::string> warnings;
-  std::map<int, std::shared_ptr<LaneMonitor>> lanes;  // by device index
+  std::vector<std::shared_ptr<LaneMonitor>> lanes;  // in the order of the cache's devices
   // Nothing but trusted sources may be compiled: no sandbox confines the compiler.
   bool catalog_only = false;
 };

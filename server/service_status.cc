@@ -16,19 +16,18 @@ namespace hone {
 namespace {
 
 void AddEngine(Engine& engine, v1::GetStatusResponse& response) {
-  for (const DeviceInfo& device : engine.cache->Devices()) {
+  const std::vector<DeviceInfo> devices = engine.cache->Devices();
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const LaneState lane = engine.lanes.at(i)->Get();
     v1::DeviceStatus* status = response.add_devices();
-    status->set_index(device.index);
-    status->set_name(device.name);
-    *status->mutable_fingerprint() = ToProto(device.fingerprint);
-    status->set_driver(device.driver);
-    status->set_state("idle");
-    if (const auto lane = engine.lanes.find(device.index); lane != engine.lanes.end()) {
-      const LaneState state = lane->second->Get();
-      status->set_state(state.state);
-      status->set_detail(state.detail);
-      status->set_worker_pid(state.worker_pid);
-    }
+    // What Target.device_index means; a driver's own numbering may differ.
+    status->set_index(static_cast<int32_t>(i));
+    status->set_name(devices[i].name);
+    *status->mutable_fingerprint() = ToProto(devices[i].fingerprint);
+    status->set_driver(devices[i].driver);
+    status->set_state(lane.state);
+    status->set_detail(lane.detail);
+    status->set_worker_pid(lane.worker_pid);
   }
   for (const CompilerInfo& compiler : engine.compiler->Compilers()) {
     *response.add_compilers() = ToProto(compiler);

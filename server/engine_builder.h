@@ -1,0 +1,27 @@
+// Makes the daemon's engine: probes compilers and devices through worker processes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "runtime/store/kernel_store.h"
+#include "server/config.h"
+#include "server/engine.h"
+
+namespace hone {
+
+struct EngineOptions {
+  std::string worker_program;
+  std::string scratch_directory;  // for compile workers; empty: the system's
+  DeviceChoice device = DeviceChoice::kAuto;
+  int workers = 0;
+  absl::Duration compile_timeout = absl::Seconds(60);
+};
+
+// Blocks while workers start and answer, seconds on a slow machine. What is missing is not an
+// error: the engine then says so in its warnings and refuses what needs it. `store` must outlive
+// the engine.
+std::unique_ptr<Engine> BuildEngine(const EngineOptions& options, KernelStore* store);
+
+}  // namespace hone

@@ -1,0 +1,178 @@
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "runtime/base/files.h"
+
+namespace hone {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() : directory_(*TemporaryDirectory::Create()) { variables_["HOME"] = "/home/someone"; }
+
+  ConfigOutcome Load(const std::vector<std::string>& arguments) {
+    ConfigEnvironment environment;
+    environment.variable = [this](const std::string& name) -> std::optional<std::string> {
+      const auto value = variables_.find(name);
+      if (value == variables_.end()) return std::nullopt;
+      return value->second;
+    };
+    environment.executable = JoinPath(directory_.path(), "bin/honed");
+    environment.default_file = JoinPath(directory_.path(), "default.toml");
+    return LoadConfig(arguments, environment);
+  }
+
+  std::string File(const std::string& name, const std::string& content) {
+    const std::string path = JoinPath(directory_.path(), name);
+    EXPECT_TRUE(WriteNewFile(path, content).ok());
+    return path;
+  }
+
+  TemporaryDirectory directory_;
+  std::map<std::string, std::string> variables_;
+};
+
+TEST_F(ConfigTest, DefaultsKeepTheCacheInTheHomeDirectory) {
+  const ConfigOutcome outcome = Load({});
+  ASSERT_FALSE(outcome.exit_code.has_value()) << outcome.text;
+  EXPECT_EQ(outcome.config.cache_dir, "/home/someone/.cache/hone");
+  EXPECT_EQ(outcome.config.socket_mode, 0660u);
+  EXPECT_EQ(outcome.config.device, DeviceChoice::kAuto);
+}
+
+TEST_F(ConfigTest, XdgCacheHomeGoesBeforeHome) {
+  variables_["XDG_CACHE_HOME"] = "/caches";
+  EXPECT_EQ(Load({}).config.cache_dir, "/caches/hone");
+}
+
+// scenario P50
+TEST_F(ConfigTest, WithoutHomeItSaysWhatToSet) {
+  variables_.clear();
+  const ConfigOutcome outcome = Load({});
+  EXPECT_EQ(outcome.exit_code, kExitConfig);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("--cache-dir"), HasSubstr("HONE_CACHE_DIR")));
+}
+
+// scenario P50
+TEST_F(ConfigTest, FlagsWinOverVariablesOverTheFile) {
+  const std::string file =
+      File("c.toml", "cache_dir = \"/from/file\"\nworkers = 3\nlog_level = \"warn\"\n");
+  EXPECT_EQ(Load({"--config", file}).config.cache_dir, "/from/file");
+  variables_["HONE_CACHE_DIR"] = "/from/variable";
+  EXPECT_EQ(Load({"--config", file}).config.cache_dir, "/from/variable");
+  const ConfigOutcome outcome = Load({"--config", file, "--cache-dir", "/from/flag"});
+  EXPECT_EQ(outcome.config.cache_dir, "/from/flag");
+  EXPECT_EQ(outcome.config.workers, 3);
+  EXPECT_EQ(outcome.config.log_level, "warn");
+}
+
+TEST_F(ConfigTest, TheDefaultFileIsReadWhenItExists) {
+  File("default.toml", "workers = 7\n");
+  EXPECT_EQ(Load({}).config.workers, 7);
+}
+
+TEST_F(ConfigTest, ANamedFileMustExist) {
+  const ConfigOutcome outcome = Load({"--config", "/does/not/exist.toml"});
+  EXPECT_EQ(outcome.exit_code, kExitConfig);
+  EXPECT_THAT(outcome.text, HasSubstr("/does/not/exist.toml"));
+}
+
+TEST_F(ConfigTest, BadFlagsAreUsageErrorsThatSayWhatIsRight) {
+  ConfigOutcome outcome = Load({"--workers", "many"});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("--workers"), HasSubstr("'many'"), HasSubstr("1 to")));
+  outcome = Load({"--wrokers", "1"});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  EXPECT_THAT(outcome.text, HasSubstr("--wrokers"));
+  outcome = Load({"--listen", "0.0.0.0:50051"});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  EXPECT_THAT(outcome.text, HasSubstr("TLS"));
+}
+
+TEST_F(ConfigTest, BadVariablesAndFilesNameTheirPlace) {
+  variables_["HONE_DEVICE"] = "tpu";
+  ConfigOutcome outcome = Load({});
+  EXPECT_EQ(outcome.exit_code, kExitConfig);
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("HONE_DEVICE"), HasSubstr("'tpu'"), HasSubstr("auto, cpu, cuda")));
+  variables_.erase("HONE_DEVICE");
+  const std::string unknown = File("u.toml", "\ncache_size = 3\n");
+  outcome = Load({"--config", unknown});
+  EXPECT_EQ(outcome.exit_code, kExitConfig);
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr(unknown + ":2"), HasSubstr("cache_size"), HasSubstr("cache_dir")));
+  const std::string broken = File("b.toml", "cache_dir = \n");
+  EXPECT_THAT(Load({"--config", broken}).text, HasSubstr(broken + ":1"));
+}
+
+TEST_F(ConfigTest, AModeWithoutQuotesIsRefused) {
+  const std::string file = File("m.toml", "socket_mode = 0o660\n");
+  const ConfigOutcome outcome = Load({"--config", file});
+  EXPECT_EQ(outcome.exit_code, kExitConfig);
+  EXPECT_THAT(outcome.text, HasSubstr("\"0660\""));
+}
+
+TEST_F(ConfigTest, ModesAreOctal) {
+  EXPECT_EQ(Load({"--socket-mode", "0666"}).config.socket_mode, 0666u);
+  EXPECT_EQ(Load({"--socket-mode", "0888"}).exit_code, kExitUsage);
+  EXPECT_EQ(Load({"--socket-mode", "0066"}).exit_code, kExitUsage);
+}
+
+TEST_F(ConfigTest, DurationsHaveUnitsOrCountSeconds) {
+  EXPECT_EQ(Load({"--compile-timeout", "5m"}).config.compile_timeout, absl::Minutes(5));
+  EXPECT_EQ(Load({"--compile-timeout", "5"}).config.compile_timeout, absl::Seconds(5));
+  EXPECT_EQ(Load({"--compile-timeout", "0"}).exit_code, kExitUsage);
+  EXPECT_EQ(Load({"--compile-timeout", "soon"}).exit_code, kExitUsage);
+}
+
+TEST_F(ConfigTest, UnknownGroupsAreRefused) {
+  EXPECT_EQ(Load({"--admin-group", "no-such-group-here"}).exit_code, kExitUsage);
+  EXPECT_FALSE(Load({"--admin-group", "0"}).exit_code.has_value());
+}
+
+TEST_F(ConfigTest, PrintConfigTellsWhereEachSettingComesFrom) {
+  variables_["HONE_WORKERS"] = "2";
+  const ConfigOutcome outcome = Load({"--print-config", "--cache-dir", "/c"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("cache_dir = \"/c\"  # --cache-dir"),
+                                  HasSubstr("workers = \"2\"  # HONE_WORKERS"),
+                                  HasSubstr("log_level = \"info\"  # default")));
+}
+
+TEST_F(ConfigTest, PrintedConfigCanBeReadBack) {
+  const ConfigOutcome printed =
+      Load({"--print-config", "--cache-dir", "/c", "--kernels", "/k", "--listen", "unix:/s"});
+  const ConfigOutcome outcome = Load({"--config", File("p.toml", printed.text)});
+  ASSERT_FALSE(outcome.exit_code.has_value()) << outcome.text;
+  EXPECT_EQ(outcome.config.cache_dir, "/c");
+  EXPECT_EQ(outcome.config.kernels_dir, "/k");
+  EXPECT_EQ(outcome.config.socket_path(), "/s");
+}
+
+TEST_F(ConfigTest, KernelsAreFoundBesideTheExecutable) {
+  EXPECT_EQ(Load({}).config.kernels_dir, "");
+  ASSERT_TRUE(MakeDirectories(JoinPath(directory_.path(), "bin")).ok());
+  const std::string installed = JoinPath(directory_.path(), "share/hone/kernels");
+  ASSERT_TRUE(MakeDirectories(installed).ok());
+  EXPECT_EQ(Load({}).config.kernels_dir, installed);
+  const std::string bundled = JoinPath(directory_.path(), "kernels");
+  ASSERT_TRUE(MakeDirectories(bundled).ok());
+  EXPECT_EQ(Load({}).config.kernels_dir, bundled);
+}
+
+TEST_F(ConfigTest, HelpAndVersionExitWithZero) {
+  EXPECT_EQ(Load({"--help"}).exit_code, 0);
+  EXPECT_THAT(Load({"--help"}).text, AllOf(HasSubstr("--cache-dir"), HasSubstr("HONE_CACHE_DIR")));
+  EXPECT_THAT(Load({"--version"}).text, HasSubstr("honed "));
+  EXPECT_EQ(Load({"--check-config"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace hone
