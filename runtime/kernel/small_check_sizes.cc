@@ -189,6 +189,8 @@ class SizeFinder {
       wishes.push_back({3 * block, 1});
     };
     if (const std::optional<int64_t> coverage = Coverage(parameter, base)) {
+      // Of declared multiples the largest in one block need not fill it.
+      if (parameter.multiple_of > 1) wishes.push_back({*coverage, -1});
       add_around(*coverage);
       return wishes;
     }
