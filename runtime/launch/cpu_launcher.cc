@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -16,7 +17,7 @@
 #include "runtime/base/unique_fd.h"
 #include "runtime/launch/cpu_block.h"
 #include "runtime/launch/cpu_elf.h"
-#include "runtime/launch/cpu_threads.h"
+#include "runtime/launch/cpu_host.h"
 
 namespace hone {
 namespace {
@@ -26,15 +27,6 @@ constexpr uint64_t kThreadsWorthSharing = 2048;
 // Threads per turn: enough that taking a turn costs nothing, few enough that turns even out.
 constexpr uint64_t kThreadsPerTurn = 4096;
 constexpr size_t kArgumentAlignment = 64;
-
-bool HasIsaLevel3() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-#else
-  return false;
-#endif
-}
 
 absl::Status Refused(absl::string_view what, uint64_t value, uint64_t limit) {
   return absl::FailedPreconditionError(
@@ -124,6 +116,16 @@ absl::StatusOr<UniqueFd> MemoryFile(absl::string_view bytes) {
   return fd;
 }
 
+// A path of `fd` that no earlier call gave: the loader takes two files of one path for one object,
+// also after the descriptor was closed and its number used again. Bits are spelled in slashes.
+std::string UniquePath(int fd) {
+  static std::atomic<uint32_t> next{0};
+  const uint32_t number = next.fetch_add(1);
+  std::string path = "/proc/self/";
+  for (int bit = 0; bit < 32; ++bit) path += (number >> bit & 1) != 0 ? "./" : "/";
+  return absl::StrCat(path, "fd/", fd);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuModule>> CpuModule::Load(absl::string_view bytes) {
@@ -151,7 +153,7 @@ absl::StatusOr<const CpuModule::Copy*> CpuModule::CopyFor(int worker) {
 absl::StatusOr<CpuModule::Copy> CpuModule::LoadCopy() const {
   HONE_ASSIGN_OR_RETURN(const UniqueFd file, MemoryFile(bytes_));
   Copy copy;
-  copy.handle = dlopen(absl::StrCat("/proc/self/fd/", file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  copy.handle = dlopen(UniquePath(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (copy.handle == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("cannot load the kernel: ", dlerror()));
   }
@@ -163,9 +165,12 @@ absl::StatusOr<CpuModule::Copy> CpuModule::LoadCopy() const {
     status = absl::FailedPreconditionError(
         absl::StrCat("the kernel was built for launcher version ", copy.module->abi_version,
                      ", this one is ", HONE_CPU_ABI_VERSION));
-  } else if (copy.module->isa_level >= 3 && !HasIsaLevel3()) {
+  } else if (static_cast<int>(copy.module->isa_level) > HostIsaLevel()) {
     status = absl::FailedPreconditionError(
         "the kernel was built for x86-64-v3 (AVX2, FMA, BMI), which this CPU lacks");
+  } else if (std::any_of(copies_.begin(), copies_.end(),
+                         [&](const Copy& other) { return other.module == copy.module; })) {
+    status = absl::InternalError("the loader gave a kernel's first copy again");
   }
   if (!status.ok()) {
     dlclose(copy.handle);

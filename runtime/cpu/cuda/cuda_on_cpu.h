@@ -25,8 +25,6 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <type_traits>
 #include <utility>
@@ -56,6 +54,8 @@
 #define __maxnreg__(...)
 
 #include "cpu_abi.h"
+
+extern "C" int printf(const char* format, ...);
 
 namespace hone_cpu {
 

@@ -23,14 +23,14 @@ template <typename T>
 uint64_t ToBits(const T& value) {
   static_assert(sizeof(T) <= 8, "at most 8 bytes can be exchanged between lanes");
   uint64_t bits = 0;
-  memcpy(&bits, static_cast<const void*>(&value), sizeof(T));
+  __builtin_memcpy(&bits, static_cast<const void*>(&value), sizeof(T));
   return bits;
 }
 
 template <typename T>
 T FromBits(uint64_t bits) {
   T value;
-  memcpy(static_cast<void*>(&value), &bits, sizeof(T));
+  __builtin_memcpy(static_cast<void*>(&value), &bits, sizeof(T));
   return value;
 }
 
@@ -156,7 +156,7 @@ HONE_CPU_REDUCE(__reduce_xor_sync, unsigned, kHoneCpuReduceXor)
 extern "C" [[noreturn]] __attribute__((visibility("hidden"), weak)) void __assert_fail(
     const char* assertion, const char* file, unsigned line, const char*) noexcept(true) {
   char message[512];
-  snprintf(message, sizeof message, "assertion `%s' failed", assertion);
+  __builtin_snprintf(message, sizeof message, "assertion `%s' failed", assertion);
   hone_cpu::Fail(message, HoneCpuSite{file, line});
 }
 #ifndef assert

@@ -35,6 +35,12 @@ struct Stub<Kernel> {
   }
 };
 
+// Picks the kernel where the C library has a function of the same name: kernels return nothing.
+template <typename... P>
+constexpr auto OnlyKernel(void (*kernel)(P...)) {
+  return kernel;
+}
+
 template <auto Kernel>
 constexpr HoneCpuEntry MakeEntry() {
   return {&Stub<Kernel>::Row, Stub<Kernel>::kCount, Stub<Kernel>::kBytes};
@@ -59,8 +65,9 @@ inline HoneCpuIndex ThreadForLauncher() { return {threadIdx.x, threadIdx.y, thre
 #define HONE_CPU_EXPORT extern "C" __attribute__((visibility("default")))
 
 // HONE_CPU_ENTRY(symbol, kernel expression): the expression may hold commas.
-#define HONE_CPU_ENTRY(symbol, ...) \
-  HONE_CPU_EXPORT const HoneCpuEntry symbol = hone_cpu::MakeEntry<(__VA_ARGS__)>();
+#define HONE_CPU_ENTRY(symbol, ...)           \
+  HONE_CPU_EXPORT const HoneCpuEntry symbol = \
+      hone_cpu::MakeEntry<hone_cpu::OnlyKernel(__VA_ARGS__)>();
 
 HONE_CPU_EXPORT const HoneCpuModule hone_cpu_module = {
     HONE_CPU_ABI_VERSION,        HONE_CPU_ISA_LEVEL,           &hone_cpu::SetLaunch,

@@ -1,4 +1,4 @@
-#include "runtime/launch/cpu_threads.h"
+#include "runtime/launch/cpu_host.h"
 
 #include <sched.h>
 
@@ -28,6 +28,17 @@ int UsableHardwareThreads() {
   if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
   if (const int quota = QuotaThreads(); quota > 0) count = std::min(count, quota);
   return std::clamp(count, 1, 64);
+}
+
+int HostIsaLevel() {
+#if defined(__x86_64__)
+  // What x86-64-v3 adds, as far as compilers emit it unasked.
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2")) {
+    return 3;
+  }
+#endif
+  return 0;
 }
 
 }  // namespace hone

@@ -1,0 +1,19 @@
+// What this machine's processor is.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/kernel/device_fingerprint.h"
+
+namespace hone {
+
+// Name, fingerprint and limits of the CPU device here. Facts that the system does not tell are 0.
+DeviceInfo ReadCpuInfo();
+
+// Bytes of the largest cache of any CPU; 0 if not told.
+int64_t LastLevelCacheBytes();
+
+// Clock of the first CPU now in MHz; 0 if not told.
+int CurrentClockMhz();
+
+}  // namespace hone
