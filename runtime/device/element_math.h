@@ -10,7 +10,6 @@
 #ifdef __CUDACC__
 #define HONE_ELEMENT __device__ inline
 #else
-#include <bit>
 #define HONE_ELEMENT inline
 #endif
 
@@ -80,10 +79,10 @@ HONE_ELEMENT double BitsDouble(u64 x) { return __longlong_as_double((i64)x); }
 HONE_ELEMENT double Multiply(double a, double b) { return __dmul_rn(a, b); }
 HONE_ELEMENT double Add(double a, double b) { return __dadd_rn(a, b); }
 #else
-HONE_ELEMENT u32 FloatBits(float x) { return std::bit_cast<u32>(x); }
-HONE_ELEMENT float BitsFloat(u32 x) { return std::bit_cast<float>(x); }
-HONE_ELEMENT u64 DoubleBits(double x) { return std::bit_cast<u64>(x); }
-HONE_ELEMENT double BitsDouble(u64 x) { return std::bit_cast<double>(x); }
+HONE_ELEMENT u32 FloatBits(float x) { return __builtin_bit_cast(u32, x); }
+HONE_ELEMENT float BitsFloat(u32 x) { return __builtin_bit_cast(float, x); }
+HONE_ELEMENT u64 DoubleBits(double x) { return __builtin_bit_cast(u64, x); }
+HONE_ELEMENT double BitsDouble(u64 x) { return __builtin_bit_cast(double, x); }
 HONE_ELEMENT double Multiply(double a, double b) { return a * b; }
 HONE_ELEMENT double Add(double a, double b) { return a + b; }
 #endif
