@@ -46,7 +46,7 @@ OWNED = {
     r"(cuda|nvrtc|cudaTypedefs)\.h": ["runtime/cuda/", "runtime/launch/", "tests/gpu/"],
     r"sqlite3\.h": ["runtime/store/sqlite"],
     # The implementation of the store: its own files, who chooses it, and tests.
-    r"runtime/store/sqlite.*": ["runtime/store/", "server/main", "tests/"],
+    r"runtime/store/sqlite.*": ["runtime/store/", "server/daemon", "tests/"],
 }
 # Generated messages stay out of the core.
 FORBIDDEN = {r".*\.pb\.h": ["runtime/kernel/", "runtime/tune/", "runtime/cache/"]}

@@ -40,6 +40,13 @@ const std::vector<Migration>& Migrations() {
        "  config TEXT NOT NULL, rejection INTEGER, median_ns REAL NOT NULL,"
        "  measured_at_unix_ms INTEGER NOT NULL, record TEXT NOT NULL, seal TEXT NOT NULL,"
        "  UNIQUE (tuning_key, config)) STRICT;"
+       // A tuning with its counts, for listings and for people.
+       "CREATE VIEW tuning_summaries AS SELECT t.*,"
+       "  (SELECT count(*) FROM measurements WHERE tuning_key = t.key AND rejection IS NULL)"
+       "    AS measured,"
+       "  (SELECT count(rejection) FROM measurements WHERE tuning_key = t.key) AS rejected,"
+       "  (SELECT max(measured_at_unix_ms) FROM measurements WHERE tuning_key = t.key)"
+       "    AS last_measured_at_unix_ms FROM tunings t;"
        "CREATE TABLE winners ("
        "  tuning_key TEXT NOT NULL, template_digest TEXT NOT NULL, generation INTEGER NOT NULL,"
        "  record TEXT NOT NULL, seal TEXT NOT NULL,"

@@ -140,13 +140,9 @@ absl::StatusOr<std::optional<TuningRecord>> SqliteStore::GetTuning(const std::st
   HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
   HONE_ASSIGN_OR_RETURN(
       SqliteQuery query,
-      turn.database().Query(
-          "SELECT key, record, seal, count(m.sequence) - count(m.rejection), count(m.rejection),"
-          " max(m.measured_at_unix_ms) FROM tunings t"
-          " LEFT JOIN (SELECT tuning_key, sequence, rejection, measured_at_unix_ms"
-          "  FROM measurements) m ON m.tuning_key = t.key"
-          " WHERE t.key = ?1 GROUP BY t.key",
-          tuning_key));
+      turn.database().Query("SELECT key, record, seal, measured, rejected, last_measured_at_unix_ms"
+                            " FROM tuning_summaries WHERE key = ?1",
+                            tuning_key));
   HONE_ASSIGN_OR_RETURN(std::vector<TuningRecord> tunings, ReadTunings(std::move(query)));
   if (tunings.empty()) return std::nullopt;
   return std::move(tunings.front());
@@ -179,10 +175,8 @@ absl::StatusOr<TuningPage> SqliteStore::ListTunings(const std::string& template_
     HONE_ASSIGN_OR_RETURN(
         SqliteQuery query,
         turn.database().Query(
-            "SELECT key, record, seal, (SELECT count(*) FROM measurements WHERE tuning_key = key"
-            " AND rejection IS NULL), (SELECT count(rejection) FROM measurements"
-            " WHERE tuning_key = key), (SELECT max(measured_at_unix_ms) FROM measurements"
-            " WHERE tuning_key = key) FROM tunings"
+            "SELECT key, record, seal, measured, rejected, last_measured_at_unix_ms"
+            " FROM tuning_summaries"
             " WHERE (?1 = '' OR template_name = ?1)"
             " AND (created_at_unix_ms < ?2 OR (created_at_unix_ms = ?2 AND key > ?3))"
             " ORDER BY created_at_unix_ms DESC, key LIMIT ?4",
@@ -203,15 +197,12 @@ absl::StatusOr<std::vector<TuningRecord>> SqliteStore::TuningsOf(const std::stri
   HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
   HONE_ASSIGN_OR_RETURN(
       SqliteQuery query,
-      turn.database().Query(
-          "SELECT key, record, seal, (SELECT count(*) FROM measurements WHERE tuning_key = key"
-          " AND rejection IS NULL), (SELECT count(rejection) FROM measurements"
-          " WHERE tuning_key = key), (SELECT max(measured_at_unix_ms) FROM measurements"
-          " WHERE tuning_key = key) FROM tunings"
-          " WHERE kernel_digest = ?1 AND device_key = ?2"
-          " AND EXISTS (SELECT 1 FROM winners WHERE tuning_key = key)"
-          " ORDER BY created_at_unix_ms DESC, key",
-          kernel_digest, device_key));
+      turn.database().Query("SELECT key, record, seal, measured, rejected, last_measured_at_unix_ms"
+                            " FROM tuning_summaries"
+                            " WHERE kernel_digest = ?1 AND device_key = ?2"
+                            " AND EXISTS (SELECT 1 FROM winners WHERE tuning_key = key)"
+                            " ORDER BY created_at_unix_ms DESC, key",
+                            kernel_digest, device_key));
   return ReadTunings(std::move(query));
 }
 
