@@ -1,0 +1,96 @@
+#include "client/cli/cli.h"
+
+#include <iostream>
+#include <map>
+
+#include "client/cli/errors.h"
+#include "client/cpp/channel.h"
+#include "runtime/base/default_paths.h"
+#include "runtime/base/status_macros.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr char kDescription[] =
+    "hone compiles CUDA kernel templates, tunes them on this machine's device and serves the\n"
+    "fastest verified binary. This command talks to its daemon, honed.";
+
+constexpr char kFooter[] = R"(
+Try it:
+  honed &                                     start the daemon (GPU if there is one, else CPU)
+  hone templates                              what can be tuned
+  hone tune copy_1d T=F32 n=2^24              measure every candidate; the best is kept
+  hone list                                   what is kept
+  hone show KEY                               all candidates of one tuning, as bars
+  hone run copy_1d T=F32 n=2^24+1 --verify    launch the served kernel and check its output
+
+Values: integers as 4096, 2^26, 64Ki, 3*2^20+1; data types as F32; choices as relu; true, false.
+Exit codes: 0 done, 1 error, 2 no daemon reachable, 3 not found, 64 wrong usage.)";
+
+void AddGlobalOptions(CLI::App& app, Environment& environment) {
+  app.add_option("-e,--endpoint", environment.endpoint,
+                 "Daemon to talk to: unix:PATH or HOST:PORT (default: $HONE_ENDPOINT, else the "
+                 "first socket found in $XDG_RUNTIME_DIR/hone, /run/hone, /tmp/hone-UID)");
+  app.add_option("--wait", environment.wait_s, "Wait up to this many seconds for the daemon")
+      ->check(CLI::NonNegativeNumber);
+  // The values are the two there are, so a flag inside is enough.
+  app.add_option_function<std::string>(
+         "-o,--output",
+         [&environment](const std::string& value) { environment.json = value == "json"; },
+         "table or json; json is protobuf's JSON of the daemon's reply")
+      ->check(CLI::IsMember({"table", "json"}));
+}
+
+void AddSubcommands(CLI::App& app, Environment& environment) {
+  AddStatus(app, environment);
+  AddTemplates(app, environment);
+  AddDescribe(app, environment);
+  AddLint(app, environment);
+  AddTune(app, environment);
+  AddRun(app, environment);
+  AddGet(app, environment);
+  AddCompile(app, environment);
+  AddList(app, environment);
+  AddShow(app, environment);
+  AddExplainKey(app, environment);
+  AddArtifact(app, environment);
+}
+
+}  // namespace
+
+absl::StatusOr<Client> Environment::Connect(bool enable_cpu_device) const {
+  ClientOptions options;
+  options.endpoint = endpoint.empty() ? DefaultEndpoint() : endpoint;
+  options.enable_cpu_device = enable_cpu_device;
+  // A daemon that listens may still be busy starting.
+  options.connect_timeout = absl::Seconds(wait_s > 0 ? wait_s : 5);
+  if (wait_s <= 0) {
+    absl::Status reachable = ProbeEndpoint(options.endpoint);
+    if (absl::IsInvalidArgument(reachable)) return UsageError(reachable.message());
+    if (!reachable.ok()) return Unreachable(std::move(reachable));
+  }
+  return Client::Connect(std::move(options));
+}
+
+int Main(int argc, const char* const* argv) {
+  CLI::App app(kDescription, "hone");
+  Environment environment;
+  AddGlobalOptions(app, environment);
+  AddSubcommands(app, environment);
+  app.footer(kFooter);
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  for (CLI::App* subcommand : app.get_subcommands({})) subcommand->fallthrough();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  if (!environment.action) {
+    std::cerr << app.help();
+    return kExitUsage;
+  }
+  return ReportAndExitCode(environment.action(), std::cerr);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,105 @@
+// hone show KEY
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/cli.h"
+#include "client/cli/format.h"
+#include "client/cli/json.h"
+#include "client/cli/table.h"
+#include "client/cli/terminal.h"
+#include "runtime/base/status_macros.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr int kBarWidth = 40;
+
+struct Split {
+  std::vector<v1::MeasurementInfo> timed;  // fastest first
+  std::vector<v1::MeasurementInfo> rejected;
+};
+
+Split SplitMeasurements(const v1::GetTuningResponse& reply) {
+  Split split;
+  for (const v1::MeasurementInfo& m : reply.measurements()) {
+    (m.has_rejection() ? split.rejected : split.timed).push_back(m);
+  }
+  std::stable_sort(split.timed.begin(), split.timed.end(),
+                   [](const auto& a, const auto& b) { return a.median_ns() < b.median_ns(); });
+  return split;
+}
+
+void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string& winner) {
+  if (timed.empty()) return;
+  const RateUnit unit = RateUnitFor(timed.front());
+  const double best_ns = timed.front().median_ns();
+  Table table({{"config"},
+               {"speed"},
+               {"median", true},
+               {"spread", true},
+               {UnitName(unit), true},
+               {"of best", true},
+               {"clock", true},
+               {"when"},
+               {"driver"}});
+  for (const v1::MeasurementInfo& m : timed) {
+    const double share = best_ns / m.median_ns();
+    table.Add({absl::StrCat(m.config(), m.config() == winner ? " *" : ""),
+               Bar(share, kBarWidth, ShowsUtf8()), FormatDuration(m.median_ns()),
+               FormatPercent(m.spread()), FormatRate(m, unit), FormatPercent(share),
+               m.clock_mhz() > 0 ? absl::StrCat(m.clock_mhz(), " MHz") : "",
+               FormatTime(m.measured_at_unix_ms()), m.driver()});
+  }
+  std::cout << "\n" << table.Text() << "\n* the winner";
+  const auto won =
+      std::find_if(timed.begin(), timed.end(), [&](const auto& m) { return m.config() == winner; });
+  if (won != timed.end() && won->verified()) {
+    std::cout << ", verified at " << absl::StrJoin(won->verified_sizes(), ", ");
+  } else if (won != timed.end()) {
+    std::cout << ", unverified: the template has no reference";
+  }
+  std::cout << "\n";
+}
+
+void PrintRejected(const std::vector<v1::MeasurementInfo>& rejected) {
+  if (rejected.empty()) return;
+  Table table({{"rejected"}, {"kind"}, {"detail"}, {"log"}});
+  for (const v1::MeasurementInfo& m : rejected) {
+    const std::string& detail = m.rejection().detail();
+    table.Add({m.config(), m.rejection().kind(), detail.substr(0, detail.find('\n')),
+               ShortHash(m.rejection().log_id())});
+  }
+  std::cout << "\n" << table.Text();
+}
+
+absl::Status Run(const Environment& environment, const std::string& key) {
+  HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
+  HONE_ASSIGN_OR_RETURN(const v1::GetTuningResponse reply, client.GetTuning(key));
+  if (environment.json) return PrintJson(reply);
+  const v1::TuningSummary& summary = reply.summary();
+  std::cout << summary.template_name() << " " << FormatParams(summary.params()) << " on "
+            << FormatDevice(summary.device()) << "\nkey " << summary.key() << "\n";
+  const Split split = SplitMeasurements(reply);
+  PrintTimed(split.timed, summary.winner().config());
+  PrintRejected(split.rejected);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddShow(CLI::App& app, Environment& environment) {
+  CLI::App* command = app.add_subcommand(
+      "show", "Every candidate of one tuning as bars, and why others were rejected");
+  command->group("Results");
+  auto key = std::make_shared<std::string>();
+  command->add_option("KEY", *key, "Tuning key from `hone list`, or at least 6 digits of it")
+      ->required();
+  command->callback([&environment, key] {
+    environment.action = [&environment, key] { return Run(environment, *key); };
+  });
+}
+
+}  // namespace hone::cli

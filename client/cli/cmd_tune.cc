@@ -1,0 +1,145 @@
+// hone tune NAME|DIR k=v...
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/cli.h"
+#include "client/cli/errors.h"
+#include "client/cli/file_watch.h"
+#include "client/cli/params.h"
+#include "client/cli/problem_options.h"
+#include "client/cli/template_directory.h"
+#include "client/cli/tune_view.h"
+#include "runtime/base/status_macros.h"
+
+namespace hone::cli {
+namespace {
+
+struct TuneOptions {
+  std::shared_ptr<ProblemOptions> problem;
+  int evaluations_max = 0;
+  double seconds_max = 0;
+  std::string strategy;
+  uint64_t seed = 0;
+  bool force = false;
+  bool watch = false;
+  std::vector<std::string> configs;
+};
+
+absl::StatusOr<v1::TuneRequest> MakeRequest(const TuneOptions& options) {
+  v1::TuneRequest request;
+  HONE_ASSIGN_OR_RETURN(const Params params, ParseParams(options.problem->assignments));
+  SetParams(params, request.mutable_params());
+  *request.mutable_target() = options.problem->ToTarget();
+  request.mutable_budget()->set_evaluations_max(options.evaluations_max);
+  request.mutable_budget()->set_seconds_max(options.seconds_max);
+  request.set_strategy(options.strategy);
+  request.set_seed(options.seed);
+  request.set_force(options.force);
+  for (const std::string& config : options.configs) request.add_configs(config);
+  return request;
+}
+
+// One tune. `saved` is asked at every event; true ends it.
+absl::Status TuneOnce(const Environment& environment, const Client& client,
+                      const v1::TuneRequest& request, const std::function<bool()>& saved) {
+  const std::unique_ptr<TuneView> view = MakeTuneView(environment.json);
+  const absl::StatusOr<v1::TuneFinished> finished =
+      client.Tune(request, [&](const v1::TuneEvent& event) {
+        view->OnEvent(event);
+        return !saved();
+      });
+  view->OnEnd(finished.ok() ? &*finished : nullptr);
+  return finished.status();
+}
+
+absl::Status TuneTemplate(const Environment& environment, const Client& client,
+                          v1::TuneRequest request, const LocalTemplate& local,
+                          const std::function<bool()>& saved) {
+  *request.mutable_inline_template() = local.message;
+  absl::Status status = TuneOnce(environment, client, request, saved);
+  if (absl::IsAlreadyExists(status)) {
+    *request.mutable_inline_template() = WithDevelopmentVersion(local.message);
+    status = TuneOnce(environment, client, request, saved);
+  }
+  return Located(local, status);
+}
+
+absl::Status TuneDirectory(const Environment& environment, const Client& client,
+                           const v1::TuneRequest& request, const std::string& path) {
+  HONE_ASSIGN_OR_RETURN(const LocalTemplate local, ReadTemplate(path));
+  return TuneTemplate(environment, client, request, local, [] { return false; });
+}
+
+// Until interrupted. A template that is wrong for the moment is reported and waited for.
+absl::Status WatchDirectory(const Environment& environment, const Client& client,
+                            const v1::TuneRequest& request, const std::string& path) {
+  std::string directory = path;
+  if (absl::EndsWith(path, ".pbtxt")) {
+    directory = absl::StrContains(path, '/') ? path.substr(0, path.rfind('/')) : ".";
+  }
+  HONE_ASSIGN_OR_RETURN(FileWatch watch, FileWatch::Create(directory));
+  while (true) {
+    bool saved = false;
+    absl::StatusOr<LocalTemplate> local = ReadTemplate(path);
+    absl::Status status = local.status();
+    if (local.ok()) {
+      status = TuneTemplate(environment, client, request, *local, [&] {
+        saved = saved || watch.Poll();
+        return saved;
+      });
+    }
+    if (!saved) {
+      if (absl::IsUnavailable(status)) return status;
+      ReportAndExitCode(status, std::cerr);
+      std::cerr << "waiting for a save in " << directory << " (Ctrl-C ends)\n";
+      watch.Wait();
+    }
+    std::cerr << "saved: tuning again\n";
+  }
+}
+
+absl::Status Run(const Environment& environment, const TuneOptions& options) {
+  HONE_ASSIGN_OR_RETURN(v1::TuneRequest request, MakeRequest(options));
+  const bool is_path = LooksLikePath(options.problem->name);
+  if (options.watch && !is_path) {
+    return UsageError(
+        absl::StrCat("--watch needs a directory, for example ./", options.problem->name));
+  }
+  HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
+  if (options.watch) return WatchDirectory(environment, client, request, options.problem->name);
+  if (is_path) return TuneDirectory(environment, client, request, options.problem->name);
+  request.mutable_template_()->set_name(options.problem->name);
+  return TuneOnce(environment, client, request, [] { return false; });
+}
+
+}  // namespace
+
+void AddTune(CLI::App& app, Environment& environment) {
+  CLI::App* command = app.add_subcommand(
+      "tune", "Measure candidates until the best is known; show each as it comes");
+  command->group("Kernels");
+  auto options = std::make_shared<TuneOptions>();
+  options->problem = AddProblemOptions(
+      *command, "NAME|DIR", "Template, or a directory with a template.pbtxt (with a '/' in it)");
+  command->add_option("--evaluations", options->evaluations_max, "Measure at most this many")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seconds", options->seconds_max, "Stop after this time")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--strategy", options->strategy,
+                      "exhaustive or random (default: by the budget)");
+  command->add_option("--seed", options->seed, "Of the random strategy");
+  command
+      ->add_option("--config", options->configs,
+                   "Only this one, for example 'XBLOCK=256 VEC=4'; may be repeated")
+      ->allow_extra_args(false);
+  command->add_flag("--force", options->force, "Measure again what is stored already");
+  command->add_flag("--watch", options->watch, "Tune again whenever a file in DIR is saved");
+  command->callback([&environment, options] {
+    environment.action = [&environment, options] { return Run(environment, *options); };
+  });
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,37 @@
+// Numbers and names for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "google/protobuf/map.h"
+#include "hone/v1/kernel_service.pb.h"
+
+namespace hone::cli {
+
+// "11.20 us"; three or four digits.
+std::string FormatDuration(double ns);
+// "1.5 MiB".
+std::string FormatBytes(int64_t bytes);
+// "2026-03-01 12:30" in local time; empty for 0.
+std::string FormatTime(int64_t unix_ms);
+// "97.9%".
+std::string FormatPercent(double share);
+// "T=F32 n=67108864", sorted by name.
+std::string FormatParams(const google::protobuf::Map<std::string, v1::Value>& params);
+std::string FormatValue(const v1::Value& value);
+// "cuda sm_90a, 132 SMs, 141 GB".
+std::string FormatDevice(const v1::DeviceFingerprint& device);
+// The first digits of a key or hash, enough to name it on a command line.
+std::string ShortHash(const std::string& hash);
+
+// Whether a kernel's speed is told by its bandwidth or by its arithmetic, and in which unit.
+enum class RateUnit { kGbPerS, kTflopPerS };
+RateUnit RateUnitFor(int64_t work_bytes, int64_t work_flops);
+// The same from a measurement, when the work is not known.
+RateUnit RateUnitFor(const v1::MeasurementInfo& measurement);
+// "763.1", without unit; "-" when unknown.
+std::string FormatRate(const v1::MeasurementInfo& measurement, RateUnit unit);
+std::string UnitName(RateUnit unit);
+
+}  // namespace hone::cli

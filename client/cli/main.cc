@@ -1,0 +1,3 @@
+#include "client/cli/cli.h"
+
+int main(int argc, char** argv) { return hone::cli::Main(argc, argv); }

@@ -1,0 +1,31 @@
+#include "client/cli/problem_options.h"
+
+namespace hone::cli {
+
+v1::Target ProblemOptions::ToTarget() const {
+  v1::Target target;
+  target.set_architecture(architecture);
+  target.set_device_index(device);
+  target.set_driver_version(driver_version);
+  return target;
+}
+
+std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::string& name,
+                                                  const std::string& name_help) {
+  auto options = std::make_shared<ProblemOptions>();
+  command.add_option(name, options->name, name_help)->required();
+  command.add_option("PARAM=VALUE", options->assignments,
+                     "The template's parameters, for example T=F32 n=2^26");
+  command.add_option("--arch", options->architecture,
+                     "Architecture instead of the device's: sm_90a, cpu");
+  command.add_option("--device", options->device, "Index of the daemon's device")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--driver", options->driver_version,
+                  "CUDA driver that will load the binary, for example 12040 for 12.4")
+      ->check(CLI::NonNegativeNumber);
+  return options;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,27 @@
+// What several subcommands are asked about: a template, parameters, a target.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "hone/v1/kernel_service.pb.h"
+
+namespace hone::cli {
+
+struct ProblemOptions {
+  std::string name;
+  std::vector<std::string> assignments;
+  std::string architecture;
+  int device = 0;
+  int driver_version = 0;
+
+  v1::Target ToTarget() const;
+};
+
+// Adds NAME, the assignments and the target's options. `name_help` says what NAME may be.
+std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::string& name,
+                                                  const std::string& name_help);
+
+}  // namespace hone::cli

@@ -1,0 +1,242 @@
+// The command against a scripted daemon: what it prints and how it exits.
+#include "client/cli/cli.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_service.h"
+
+namespace hone::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class CliTest : public testing::Test {
+ protected:
+  // Runs `hone ARGUMENTS` against the fake daemon.
+  int Hone(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"hone", "--endpoint", daemon_.endpoint()});
+    return RunMain(arguments);
+  }
+
+  int RunMain(const std::vector<std::string>& arguments) {
+    std::vector<const char*> argv;
+    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = Main(static_cast<int>(argv.size()), argv.data());
+    out_ = testing::internal::GetCapturedStdout();
+    err_ = testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  FakeService& service() { return daemon_.service(); }
+
+  FakeDaemon daemon_;
+  std::string out_;
+  std::string err_;
+};
+
+v1::MeasurementInfo Timed(const std::string& config, double median_ns) {
+  v1::MeasurementInfo m;
+  m.set_config(config);
+  m.set_median_ns(median_ns);
+  m.set_gb_per_s(1e6 / median_ns);
+  m.set_verified(true);
+  m.add_verified_sizes("n=64");
+  return m;
+}
+
+TEST_F(CliTest, HelpIsWrittenForPeople) {
+  EXPECT_EQ(RunMain({"hone", "--help"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("hone tune copy_1d T=F32 n=2^24"), HasSubstr("Exit codes"),
+                          HasSubstr("explain-key")));
+  for (const char* command : {"status", "templates", "describe", "lint", "tune", "run", "get",
+                              "compile", "list", "show", "explain-key", "artifact"}) {
+    EXPECT_EQ(RunMain({"hone", command, "--help"}), kExitOk) << command;
+    EXPECT_THAT(out_, HasSubstr(command));
+  }
+}
+
+TEST_F(CliTest, WrongUsageExitsWith64) {
+  EXPECT_EQ(RunMain({"hone"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("templates"));
+  EXPECT_EQ(RunMain({"hone", "frobnicate"}), kExitUsage);
+  EXPECT_EQ(RunMain({"hone", "describe"}), kExitUsage);
+  EXPECT_EQ(Hone({"get", "copy_1d", "n"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("'n' is not name=value"));
+  EXPECT_EQ(Hone({"get", "copy_1d", "n=12x"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("n: '12x' is not an integer"));
+  EXPECT_EQ(Hone({"tune", "copy_1d", "--watch"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("--watch needs a directory"));
+  EXPECT_EQ(RunMain({"hone", "--endpoint", "nowhere", "status"}), kExitUsage);
+}
+
+TEST_F(CliTest, WithoutADaemonItSaysWhatToStartAndWhichEndpointWasTried) {
+  EXPECT_EQ(RunMain({"hone", "--endpoint", "unix:/nowhere/honed.sock", "status"}),
+            kExitUnreachable);
+  EXPECT_THAT(err_, AllOf(HasSubstr("/nowhere/honed.sock"), HasSubstr("honed")));
+}
+
+TEST_F(CliTest, UnknownNamesExitWith3) {
+  EXPECT_EQ(Hone({"describe", "copy_2d"}), kExitNotFound);
+  EXPECT_THAT(err_, HasSubstr("no template 'copy_2d'"));
+  EXPECT_EQ(Hone({"show", "abcdef"}), kExitNotFound);
+}
+
+TEST_F(CliTest, StatusShowsDevicesAndCompilers) {
+  v1::DeviceStatus* device = service().status.add_devices();
+  device->set_name("Test CPU");
+  device->set_state("idle");
+  service().status.add_compilers()->set_kind("host");
+  service().status.set_caller_role("tuner");
+  service().status.add_warnings("no GPU");
+  EXPECT_EQ(Hone({"status"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("honed 0.1.0"), HasSubstr("Test CPU"), HasSubstr("host"),
+                          HasSubstr("tuner"), HasSubstr("warning: no GPU")));
+  EXPECT_EQ(Hone({"status", "-o", "json"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("\"caller_role\": \"tuner\""));
+}
+
+TEST_F(CliTest, TemplatesAreListedWithWhatCouldNotBeLoaded) {
+  v1::TemplateSummary* summary = service().templates.add_templates();
+  summary->set_name("copy_1d");
+  summary->set_description("Copy");
+  v1::TemplateProblem* problem = service().templates.add_problems();
+  problem->set_location("kernels/bad/template.pbtxt:3:1");
+  problem->set_message("no source");
+  EXPECT_EQ(Hone({"templates"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("copy_1d"),
+                          HasSubstr("not loaded: kernels/bad/template.pbtxt:3:1: no source")));
+}
+
+TEST_F(CliTest, TuneElsewhereThanOnATerminalPrintsPlainLines) {
+  v1::TuneEvent started;
+  started.mutable_started()->set_key("0123456789abcdef");
+  started.mutable_started()->set_candidates(3);
+  started.mutable_started()->set_device("cpu");
+  started.mutable_started()->set_work_bytes(1);
+  v1::TuneEvent first;
+  *first.mutable_candidate() = Timed("A=1", 2000);
+  v1::TuneEvent second;
+  *second.mutable_candidate() = Timed("A=2", 1000);
+  v1::TuneEvent third;
+  third.mutable_candidate()->set_config("A=3");
+  third.mutable_candidate()->mutable_rejection()->set_kind("compile");
+  third.mutable_candidate()->mutable_rejection()->set_detail("expected ';'");
+  v1::TuneEvent finished;
+  *finished.mutable_finished()->mutable_winner() = Timed("A=2", 1000);
+  service().tune_events = {started, first, second, third, finished};
+  EXPECT_EQ(Hone({"tune", "copy_1d", "T=F32", "n=2^20", "--evaluations", "7"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("A=1  2.00 us  500.0 GB/s"),
+                          HasSubstr("A=3  rejected  compile: expected ';'"),
+                          HasSubstr("winner  A=2  1.00 us"), HasSubstr("verified at n=64"),
+                          Not(HasSubstr("\x1b"))));
+  EXPECT_EQ(service().last_tune().template_().name(), "copy_1d");
+  EXPECT_EQ(service().last_tune().params().at("n").integer(), 1 << 20);
+  EXPECT_EQ(service().last_tune().budget().evaluations_max(), 7);
+
+  EXPECT_EQ(Hone({"tune", "copy_1d", "-o", "json"}), kExitOk);
+  EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 5);
+}
+
+TEST_F(CliTest, TuningADirectorySendsTheTemplateAlong) {
+  v1::TuneEvent finished;
+  *finished.mutable_finished()->mutable_winner() = Timed("A=2", 1000);
+  service().tune_events = {finished};
+  const char* kernels = std::getenv("HONE_KERNELS");
+  if (kernels == nullptr) GTEST_SKIP() << "HONE_KERNELS is not set";
+  EXPECT_EQ(Hone({"tune", std::string(kernels) + "/copy_1d", "n=64"}), kExitOk);
+  EXPECT_EQ(service().last_tune().inline_template().name(), "copy_1d");
+  EXPECT_EQ(service().last_tune().inline_template().files_size(), 1);
+  // Another body is registered under the version: it goes under one of its own.
+  service().FailNext("Tune", grpc::Status(grpc::StatusCode::ALREADY_EXISTS, "another body"));
+  EXPECT_EQ(Hone({"tune", std::string(kernels) + "/copy_1d", "n=64"}), kExitOk);
+  EXPECT_THAT(service().last_tune().inline_template().version(), HasSubstr("+dev."));
+}
+
+TEST_F(CliTest, LintChecksWithoutRegistering) {
+  const char* kernels = std::getenv("HONE_KERNELS");
+  if (kernels == nullptr) GTEST_SKIP() << "HONE_KERNELS is not set";
+  service().registered.mutable_summary()->set_name("copy_1d");
+  service().registered.add_warnings("no config accepts unaligned pointers");
+  const std::string path = std::string(kernels) + "/copy_1d";
+  EXPECT_EQ(Hone({"lint", path}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("ok  " + path), HasSubstr("unaligned pointers")));
+  EXPECT_TRUE(service().last_register().validate_only());
+
+  service().FailNext("RegisterTemplate", grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                                      "steps[0].launch.grid_x: bad"));
+  EXPECT_EQ(Hone({"lint", path}), kExitError);
+  EXPECT_THAT(err_, testing::ContainsRegex("template.pbtxt:[0-9]+:[0-9]+: steps"));
+}
+
+TEST_F(CliTest, ListAndShowDrawTheLandscape) {
+  v1::TuningSummary summary;
+  summary.set_key("0123456789abcdef0123");
+  summary.set_template_name("copy_1d");
+  (*summary.mutable_params())["n"].set_integer(64);
+  *summary.mutable_winner() = Timed("A=2", 1000);
+  service().tunings = {summary};
+  EXPECT_EQ(Hone({"list"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("0123456789ab"), HasSubstr("n=64"), HasSubstr("1.00 us")));
+
+  v1::GetTuningResponse& tuning = service().tuning["012345"];
+  *tuning.mutable_summary() = summary;
+  *tuning.add_measurements() = Timed("A=1", 2000);
+  *tuning.add_measurements() = Timed("A=2", 1000);
+  v1::MeasurementInfo* rejected = tuning.add_measurements();
+  rejected->set_config("A=3");
+  rejected->mutable_rejection()->set_kind("timeout");
+  EXPECT_EQ(Hone({"show", "012345"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("A=2 *"), HasSubstr("50.0%"), HasSubstr("timeout"),
+                          HasSubstr("verified at n=64")));
+  EXPECT_LT(out_.find("A=2 *"), out_.find("A=1"));
+}
+
+TEST_F(CliTest, GetPrintsSourceAndVariants) {
+  service().kernel.set_source(v1::BUCKET);
+  (*service().kernel.mutable_answered_by_params())["n"].set_integer(64);
+  *service().kernel.mutable_kernel()->add_variants() = CopyVariant("image", 16, "", false);
+  EXPECT_EQ(Hone({"get", "copy_1d", "n=65", "--policy", "no_wait"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("BUCKET: tuned for n=64"), HasSubstr("VEC=4")));
+  EXPECT_EQ(service().last_get().policy(), v1::NO_WAIT);
+  EXPECT_EQ(service().last_get().inline_bytes_max(), -1);
+  EXPECT_EQ(Hone({"get", "copy_1d", "--policy", "sometimes"}), kExitUsage);
+}
+
+TEST_F(CliTest, CompileErrorsShowTheExcerptAndHowToGetTheLog) {
+  v1::ErrorDetail detail;
+  detail.set_excerpt("k.cu(3): error: expected a \";\"");
+  detail.set_log_id("feed");
+  service().FailNext("Compile", grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                             "k.cu does not compile", detail.SerializeAsString()));
+  EXPECT_EQ(Hone({"compile", "/dev/null"}), kExitError);
+  EXPECT_THAT(err_, AllOf(HasSubstr("k.cu does not compile"), HasSubstr("k.cu(3)"),
+                          HasSubstr("hone artifact --log feed")));
+  EXPECT_EQ(Hone({"compile", "/nowhere.cu"}), kExitError);
+  EXPECT_THAT(err_, HasSubstr("/nowhere.cu"));
+}
+
+TEST_F(CliTest, ExplainKeyPrintsEveryIngredient) {
+  service().explained.set_tuning_key("abc");
+  service().explained.add_tuning_key_ingredients("problem=n=64");
+  service().explained.set_state("nothing is stored");
+  EXPECT_EQ(Hone({"explain-key", "copy_1d", "n=64"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("problem=n=64"), HasSubstr("nothing is stored")));
+}
+
+TEST_F(CliTest, ArtifactWritesVerifiedBytes) {
+  const v1::KernelVariant variant = CopyVariant("image", 16, "", false);
+  service().artifacts[variant.artifact().sha256()] = "image";
+  EXPECT_EQ(Hone({"artifact", variant.artifact().sha256(), "-"}), kExitOk);
+  EXPECT_EQ(out_, "image");
+}
+
+}  // namespace
+}  // namespace hone::cli

@@ -1,0 +1,113 @@
+// A scripted KernelService behind a real gRPC server on a unix socket.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "grpcpp/server.h"
+#include "hone/v1/kernel_service.grpc.pb.h"
+#include "runtime/base/mutex.h"
+#include "runtime/launch/launch_recipe.h"
+
+namespace hone {
+
+// Succeeds by default. Fill the fields before the first call that reads them.
+class FakeService : public v1::KernelService::Service {
+ public:
+  v1::GetStatusResponse status;
+  v1::GetKernelResponse kernel;
+  std::map<std::string, std::string> artifacts;  // by the hash under which they are asked for
+  v1::ListTemplatesResponse templates;
+  std::map<std::string, v1::DescribeTemplateResponse> described;
+  std::vector<v1::TuningSummary> tunings;
+  std::map<std::string, v1::GetTuningResponse> tuning;
+  std::vector<v1::TuneEvent> tune_events;
+  v1::CompileResponse compiled;
+  v1::ExplainKeyResponse explained;
+  v1::RegisterTemplateResponse registered;
+
+  // The next calls fail with these, one each, whatever they are.
+  void FailNext(grpc::Status status);
+  // As FailNext, for one method.
+  void FailNext(const std::string& method, grpc::Status status);
+
+  int calls(const std::string& method) const;
+  // What the last call of a method carried.
+  v1::GetKernelRequest last_get() const;
+  v1::TuneRequest last_tune() const;
+  v1::RegisterTemplateRequest last_register() const;
+  absl::Duration last_timeout() const;  // from call to deadline
+
+  grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
+                         v1::GetStatusResponse*) override;
+  grpc::Status GetKernel(grpc::ServerContext*, const v1::GetKernelRequest*,
+                         v1::GetKernelResponse*) override;
+  grpc::Status GetArtifact(grpc::ServerContext*, const v1::GetArtifactRequest*,
+                           grpc::ServerWriter<v1::ArtifactChunk>*) override;
+  grpc::Status Tune(grpc::ServerContext*, const v1::TuneRequest*,
+                    grpc::ServerWriter<v1::TuneEvent>*) override;
+  grpc::Status Compile(grpc::ServerContext*, const v1::CompileRequest*,
+                       v1::CompileResponse*) override;
+  grpc::Status ListTemplates(grpc::ServerContext*, const v1::ListTemplatesRequest*,
+                             v1::ListTemplatesResponse*) override;
+  grpc::Status DescribeTemplate(grpc::ServerContext*, const v1::DescribeTemplateRequest*,
+                                v1::DescribeTemplateResponse*) override;
+  grpc::Status RegisterTemplate(grpc::ServerContext*, const v1::RegisterTemplateRequest*,
+                                v1::RegisterTemplateResponse*) override;
+  grpc::Status ListTunings(grpc::ServerContext*, const v1::ListTuningsRequest*,
+                           v1::ListTuningsResponse*) override;
+  grpc::Status GetTuning(grpc::ServerContext*, const v1::GetTuningRequest*,
+                         v1::GetTuningResponse*) override;
+  grpc::Status ExplainKey(grpc::ServerContext*, const v1::ExplainKeyRequest*,
+                          v1::ExplainKeyResponse*) override;
+
+ private:
+  // Counts the call; the scripted failure, if there is one.
+  grpc::Status Enter(const std::string& method, const grpc::ServerContext& context);
+
+  mutable Mutex mutex_;
+  std::deque<grpc::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::deque<grpc::Status>> method_failures_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> calls_ ABSL_GUARDED_BY(mutex_);
+  v1::GetKernelRequest last_get_ ABSL_GUARDED_BY(mutex_);
+  v1::TuneRequest last_tune_ ABSL_GUARDED_BY(mutex_);
+  v1::RegisterTemplateRequest last_register_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration last_timeout_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The server around it. A destructed one is gone as a stopped daemon is; a new one may take its
+// path.
+class FakeDaemon {
+ public:
+  // At a path of its own in a new temporary directory.
+  FakeDaemon();
+  explicit FakeDaemon(std::string socket_path);
+  ~FakeDaemon();
+
+  FakeService& service() { return service_; }
+  const std::string& socket_path() const { return socket_path_; }
+  std::string endpoint() const { return "unix:" + socket_path_; }
+
+  // Stops answering and removes the socket.
+  void Stop();
+
+ private:
+  void Start();
+
+  FakeService service_;
+  std::string directory_;  // empty: not ours
+  std::string socket_path_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// A variant of a kernel that copies n F32 elements with `alignment_bytes` wide accesses; its
+// artifact is `bytes`, sent inline or not.
+v1::KernelVariant CopyVariant(const std::string& bytes, int64_t alignment_bytes,
+                              const std::string& guard, bool inline_bytes);
+
+}  // namespace hone
