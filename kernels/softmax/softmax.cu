@@ -1,7 +1,8 @@
 // y[r][c] = exp(x[r][c] - max of row r) / (sum of these over row r), computed in float.
 //
-// THREADS_PER_ROW threads share a row, ROWS_PER_BLOCK rows share a block. With KEEP a row stays in
-// registers between its two passes; without, it is read again (from the cache, as a rule).
+// THREADS_PER_ROW threads share a row, ROWS_PER_BLOCK rows share a block. Between the two passes
+// over a row it stays in registers (KEEP 1), or its exponentials do (KEEP 2: twice the registers
+// for F16 and BF16, half the exponentials), or it is read again, from the cache as a rule (KEEP 0).
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -61,6 +62,7 @@ __global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
   Access* to = reinterpret_cast<Access*>(y + row * COLS);
 
   Access packs[kKept];
+  float exponentials[KEEP == 2 ? kKept : 1][VEC];
   Softmax mine;
   if constexpr (KEEP) {
 #pragma unroll
@@ -74,7 +76,17 @@ __global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
     }
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
-      if (lane + i * THREADS_PER_ROW < accesses) mine.sum += SumOfExp(packs[i], mine.max);
+      if (lane + i * THREADS_PER_ROW < accesses) {
+        if constexpr (KEEP == 2) {
+#pragma unroll
+          for (int j = 0; j < VEC; ++j) {
+            exponentials[i][j] = Exp(static_cast<float>(packs[i].values[j]) - mine.max);
+            mine.sum += exponentials[i][j];
+          }
+        } else {
+          mine.sum += SumOfExp(packs[i], mine.max);
+        }
+      }
     }
   } else {
 #pragma unroll 4
@@ -112,21 +124,27 @@ __global__ void __launch_bounds__(THREADS_PER_ROW* ROWS_PER_BLOCK)
     }
   }
 
-  const float scale = 1.0f / all.sum;
+  const float scale = (KEEP == 2 ? Exp(mine.max - all.max) : 1.0f) / all.sum;
   // Backwards, because what was read last is what a cache still has.
 #pragma unroll(KEEP ? kAccesses : 4)
   for (int i = kAccesses - 1; i >= 0; --i) {
     const int at = lane + i * THREADS_PER_ROW;
     if (at < accesses) {
       Access pack;
-      if constexpr (KEEP) {
-        pack = packs[i];
-      } else {
+      if constexpr (KEEP == 0) {
         pack = from[at];
+      } else {
+        pack = packs[i];
       }
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
-        pack.values[j] = static_cast<T>(Exp(static_cast<float>(pack.values[j]) - all.max) * scale);
+        float e;
+        if constexpr (KEEP == 2) {
+          e = exponentials[i][j];
+        } else {
+          e = Exp(static_cast<float>(pack.values[j]) - all.max);
+        }
+        pack.values[j] = static_cast<T>(e * scale);
       }
       to[at] = pack;
     }

@@ -1,0 +1,184 @@
+#include "tests/kernels/kernel_samples.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+
+namespace hone {
+namespace {
+
+bool GuardsHold(const LaunchRecipe& recipe, const SizeBindings& sizes) {
+  return std::all_of(recipe.guards.begin(), recipe.guards.end(), [&](const Expression& guard) {
+    return guard.Evaluate(sizes).value_or(0) != 0;
+  });
+}
+
+void AddNames(const Program& from, Program& to) {
+  for (const std::string& name : from.name_expressions) {
+    auto& names = to.name_expressions;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+}
+
+}  // namespace
+
+Catalog& TheCatalog() {
+  static const std::unique_ptr<Catalog> catalog = [] {
+    const char* directory = std::getenv("HONE_KERNELS");
+    return Catalog::Create(directory == nullptr ? "kernels" : directory, nullptr);
+  }();
+  return *catalog;
+}
+
+KernelTemplatePtr FindTemplate(const Catalog& catalog, const std::string& name) {
+  const absl::StatusOr<CatalogEntryPtr> entry = catalog.Find(name, "");
+  EXPECT_TRUE(entry.ok()) << entry.status();
+  return entry.ok() ? (*entry)->kernel_template : nullptr;
+}
+
+Problem ProblemOf(const KernelTemplate& kernel_template, const std::string& params) {
+  Values values;
+  for (const absl::string_view part : absl::StrSplit(params, ' ', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> pair = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    const Parameter* parameter = kernel_template.FindParameter(pair.first);
+    EXPECT_NE(parameter, nullptr) << pair.first;
+    if (parameter == nullptr) continue;
+    int64_t number = 0;
+    if (parameter->kind == ParameterKind::kDtype) {
+      values[pair.first] = ParseDataType(pair.second).value();
+    } else if (absl::SimpleAtoi(pair.second, &number)) {
+      values[pair.first] = number;
+    } else {
+      values[pair.first] = pair.second;
+    }
+  }
+  const absl::StatusOr<Problem> problem = Problem::Create(kernel_template, values);
+  EXPECT_TRUE(problem.ok()) << problem.status();
+  return problem.value_or(Problem());
+}
+
+const std::vector<KernelSample>& KernelSamples() {
+  static const std::vector<KernelSample> samples = {
+      {"copy_1d", "T=F32 n=65536", {"n=1", "n=65535", "n=4099"}},
+      {"copy_1d", "T=F16 n=30001", {"n=8", "n=16385"}},
+      {"copy_1d", "T=BF16 n=30000", {"n=7", "n=16384"}},
+      {"copy_1d", "T=U8 n=100000", {"n=1", "n=15", "n=16385"}},
+      {"copy_2d",
+       "T=F32 rows=96 cols=512",
+       {"rows=1 cols=1 dst_pad=3 src_pad=5", "rows=7 cols=260 dst_pad=4 src_pad=8",
+        "rows=129 cols=33 dst_pad=0 src_pad=1"}},
+      {"copy_2d", "T=BF16 rows=65 cols=264", {"rows=300 cols=8 dst_pad=8 src_pad=16"}},
+      {"copy_2d", "T=F16 rows=33 cols=71", {}},
+      {"transpose", "T=F32 rows=96 cols=160", {"rows=1 cols=5", "rows=33 cols=129"}},
+      {"transpose", "T=F16 rows=128 cols=72", {"rows=8 cols=8", "rows=40 cols=1"}},
+      {"transpose", "T=BF16 rows=37 cols=61", {}},
+      {"axpby_act", "T=F32 ACT=gelu_tanh n=20000", {"n=1", "n=4097"}},
+      {"axpby_act", "T=F32 ACT=sigmoid n=5000", {}},
+      {"axpby_act", "T=F16 ACT=silu n=10000", {"n=1031"}},
+      {"axpby_act", "T=BF16 ACT=gelu n=10000", {}},
+      {"axpby_act", "T=F32 ACT=relu n=1000", {}},
+      {"axpby_act", "T=BF16 ACT=identity n=1000", {}},
+      {"row_sum", "T=F32 rows=70 cols=1000", {"rows=1", "rows=33"}},
+      {"row_sum", "T=BF16 rows=40 cols=4096", {"rows=3"}},
+      {"row_sum", "T=F16 rows=40 cols=37", {}},
+      {"softmax", "T=F32 rows=70 cols=1000", {"rows=1", "rows=33"}},
+      {"softmax", "T=BF16 rows=20 cols=4096", {"rows=3"}},
+      {"softmax", "T=F16 rows=70 cols=1", {}},
+      {"rmsnorm", "T=F32 rows=70 cols=1000", {"rows=1", "rows=33"}},
+      {"rmsnorm", "T=BF16 rows=20 cols=2048", {"rows=3"}},
+      {"rmsnorm", "T=F16 rows=70 cols=37", {}},
+      {"matmul_tiled", "T=F32 m=130 n=96 k=68", {"m=1", "m=65"}},
+      {"matmul_tiled", "T=F16 m=40 n=33 k=37", {"m=3"}},
+      {"matmul_tiled", "T=BF16 m=64 n=128 k=64", {}},
+  };
+  return samples;
+}
+
+std::string NameOf(const KernelSample& sample) {
+  return sample.kernel + "_" + absl::StrReplaceAll(sample.params, {{" ", "_"}, {"=", "_"}});
+}
+
+std::vector<Config> SampleConfigs(const ConfigSpace& space, size_t count) {
+  std::vector<Config> sample;
+  const auto add = [&](const Config& config) {
+    const bool known = std::find(sample.begin(), sample.end(), config) != sample.end();
+    if (!known && sample.size() < count) sample.push_back(config);
+  };
+  const absl::StatusOr<Config> by_default = space.Default();
+  EXPECT_TRUE(by_default.ok()) << by_default.status();
+  if (by_default.ok()) add(*by_default);
+  const std::vector<Config> priors = space.Priors();
+  for (size_t i = 0; i < priors.size() && i < 2; ++i) add(priors[i]);
+  const absl::StatusOr<std::vector<Config>> all = space.ValidConfigs(4096);
+  EXPECT_TRUE(all.ok()) << all.status();
+  if (!all.ok() || all->empty()) return sample;
+  for (size_t i = 0; i < count; ++i)
+    add((*all)[i * (all->size() - 1) / std::max<size_t>(count - 1, 1)]);
+  return sample;
+}
+
+Program MergedProgram(const KernelTemplate& kernel_template, const Problem& problem,
+                      const std::vector<Config>& configs, const std::string& architecture) {
+  absl::StatusOr<Program> merged = InstantiateCheckProgram(kernel_template, problem, architecture);
+  EXPECT_TRUE(merged.ok()) << merged.status();
+  if (!merged.ok()) return Program();
+  for (const Config& config : configs) {
+    const absl::StatusOr<Program> program =
+        InstantiateProgram(kernel_template, problem, config, architecture);
+    EXPECT_TRUE(program.ok()) << config.ToString() << ": " << program.status();
+    if (!program.ok()) continue;
+    // The checks of a template without any are an empty program.
+    if (merged->source.empty()) {
+      merged = *program;
+    } else {
+      AddNames(*program, *merged);
+    }
+  }
+  return *merged;
+}
+
+CpuBench::CpuBench(Compiler* compiler, Device* device, KernelTemplatePtr kernel_template,
+                   Problem problem, std::vector<Config> configs)
+    : template_(std::move(kernel_template)),
+      problem_(std::move(problem)),
+      configs_(std::move(configs)),
+      facts_(device->info().Facts()) {
+  const absl::StatusOr<CompileOutcome> outcome =
+      compiler->Compile(MergedProgram(*template_, problem_, configs_, "cpu"), {});
+  EXPECT_TRUE(outcome.ok()) << outcome.status();
+  if (outcome.ok()) outcome_ = *outcome;
+}
+
+ProfileProblem CpuBench::ProblemToProfile() const {
+  const auto& lowered = outcome_.artifact->lowered_names;
+  ProfileProblem problem;
+  problem.sizes = problem_.dynamic_sizes();
+  problem.check = InstantiateCheckPlan(*template_, problem_, "cpu", facts_, lowered).value();
+  if (!problem.check.references.empty()) problem.check_artifact = outcome_.artifact;
+  problem.arguments =
+      InstantiateRecipe(*template_, problem_, configs_.front(), "cpu", facts_, lowered).value();
+  return problem;
+}
+
+ProfileCandidate CpuBench::CandidateOf(const Config& config,
+                                       const std::vector<SizeBindings>& more) const {
+  ProfileCandidate candidate;
+  candidate.config = config;
+  candidate.artifact = *outcome_.artifact;
+  candidate.recipe = InstantiateRecipe(*template_, problem_, config, "cpu", facts_,
+                                       outcome_.artifact->lowered_names)
+                         .value();
+  candidate.check_sizes = SmallCheckSizes(*template_, problem_, candidate.recipe, facts_);
+  for (const SizeBindings& sizes : more) {
+    if (GuardsHold(candidate.recipe, sizes)) candidate.check_sizes.push_back(sizes);
+  }
+  return candidate;
+}
+
+}  // namespace hone

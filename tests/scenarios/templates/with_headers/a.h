@@ -1,0 +1,5 @@
+#pragma once
+
+#include "b.h"
+
+__device__ inline float Add(float value) { return value + kAddend; }

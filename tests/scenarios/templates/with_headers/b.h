@@ -1,0 +1,3 @@
+#pragma once
+
+constexpr float kAddend = 3.0f;
