@@ -22,7 +22,9 @@ bool Matches(double value, double reference, const OutputTolerance& tolerance) {
   if (std::isnan(value) || std::isnan(reference)) {
     return !tolerance.nan_forbidden && std::isnan(value) && std::isnan(reference);
   }
-  if (value == reference) return true;  // infinities too
+  // An infinite reference would make the tolerance infinite, so that anything matched.
+  if (value == reference) return true;
+  if (std::isinf(value) || std::isinf(reference)) return false;
   return std::fabs(value - reference) <= tolerance.atol + tolerance.rtol * std::fabs(reference);
 }
 
