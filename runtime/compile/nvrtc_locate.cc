@@ -96,24 +96,23 @@ std::vector<std::string> IncludesFor(const std::string& library_directory) {
   const std::string parent = DirectoryName(library_directory);
   const std::string grandparent = DirectoryName(parent);
   std::vector<std::string> includes;
+  const std::string wheel = JoinPath(grandparent, "cuda_runtime/include");
   for (const std::string& root :
-       {JoinPath(parent, "include"), JoinPath(grandparent, "cuda_runtime/include"),
-        JoinPath(grandparent, "include")}) {
+       {JoinPath(parent, "include"), wheel, JoinPath(grandparent, "include")}) {
     if (!PathExists(JoinPath(root, "cuda_fp16.h"))) continue;
     includes.push_back(root);
     break;
   }
   if (includes.empty()) return includes;
-  for (const std::string& root :
-       {JoinPath(includes.front(), "cccl"), JoinPath(grandparent, "cuda_cccl/include")}) {
-    if (!IsDirectory(JoinPath(root, "cuda/std"))) continue;
-    includes.push_back(root);
-    break;
+  std::vector<std::string> beside = {JoinPath(includes.front(), "cccl")};
+  // NVIDIA's wheels of CUDA 12 are directories side by side, with the crt headers in the
+  // compiler's.
+  if (includes.front() == wheel) {
+    beside.push_back(JoinPath(grandparent, "cuda_cccl/include"));
+    beside.push_back(JoinPath(grandparent, "cuda_nvcc/include"));
   }
-  // NVIDIA's wheels of CUDA 12 keep the crt headers with the compiler.
-  const std::string crt = JoinPath(grandparent, "cuda_nvcc/include");
-  if (!IsDirectory(JoinPath(includes.front(), "crt")) && IsDirectory(JoinPath(crt, "crt"))) {
-    includes.push_back(crt);
+  for (const std::string& root : beside) {
+    if (IsDirectory(root)) includes.push_back(root);
   }
   for (std::string& include : includes) {
     if (auto resolved = RealPath(include); resolved.ok()) include = *std::move(resolved);
