@@ -293,6 +293,11 @@ absl::StatusOr<SampleResult> DeviceProfiler::Sample(int64_t candidate_id, int co
   }
   const std::shared_ptr<Loaded> loaded = found->second;
   auto result = TakeSamples(*loaded, count);
+  if (result.ok() && result->rejection) {
+    // The damage may be older than these samples; what is found around fresh buffers counts.
+    tuned_->Invalidate();
+    result = TakeSamples(*loaded, count);
+  }
   const absl::StatusCode code = result.status().code();
   if (code == absl::StatusCode::kAborted || code == absl::StatusCode::kFailedPrecondition) {
     lost_ = absl::IsAborted(result.status());

@@ -11,6 +11,7 @@
 #include "runtime/base/framed_channel.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/cpu/cpu_device.h"
+#include "runtime/cpu/cpu_facts.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/cuda_device_info.h"
 #include "runtime/device/device_profiler.h"
@@ -39,7 +40,7 @@ wire::EnumerateReply Enumerate() {
   } else if (!IsAbsence(devices.status())) {
     reply.set_detail(std::string(devices.status().message()));
   }
-  *reply.add_devices() = ToWire(MakeCpuDevice()->info());
+  *reply.add_devices() = ToWire(ReadCpuInfo());
   return reply;
 }
 
