@@ -58,7 +58,13 @@ mkdir -p "$STATE"
 honed --listen "$HONE_ENDPOINT" --cache-dir "$STATE/cache" --kernels "$ROOT/kernels" \
   --device "$DEVICE" 2>"$STATE/honed.log" &
 DAEMON=$!
-show hone --wait 10 status
+# It serves at once and looks for devices and compilers meanwhile.
+waited=0
+while hone --wait 10 -o json status | grep -q '"state": *"probing"'; do
+  [ "$((waited += 1))" -le 150 ] || fail "no device was found within 30 s"
+  sleep 0.2
+done
+show hone status
 
 # 256 MiB on a GPU; 4 MiB on the CPU reference device, which is there to be right, not fast.
 N='2^26'
