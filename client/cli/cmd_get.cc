@@ -37,18 +37,19 @@ const std::map<std::string, v1::Policy>& Policies() {
 void PrintVariants(const v1::TunedKernel& kernel) {
   Table table({{"variant", true},
                {"config"},
-               {"artifact"},
+               {"median", true},
+               {"verified at"},
                {"size", true},
                {"builder"},
-               {"median", true},
-               {"verified at"}});
+               {"artifact"}});
   int number = 0;
   for (const v1::KernelVariant& variant : kernel.variants()) {
     const v1::MeasurementInfo& m = variant.measurement();
-    table.Add({absl::StrCat(++number), variant.config(), ShortHash(variant.artifact().sha256()),
-               FormatBytes(variant.artifact().size_bytes()), variant.artifact().builder(),
+    table.Add({absl::StrCat(++number), variant.config(),
                variant.has_measurement() ? FormatDuration(m.median_ns()) : "",
-               absl::StrJoin(m.verified_sizes(), ", ")});
+               absl::StrJoin(m.verified_sizes(), ", "),
+               FormatBytes(variant.artifact().size_bytes()), variant.artifact().builder(),
+               variant.artifact().sha256()});
   }
   std::cout << "\n" << table.Text();
 }

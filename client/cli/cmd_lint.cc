@@ -29,7 +29,11 @@ absl::StatusOr<v1::RegisterTemplateResponse> LintOne(const Client& client,
   return reply;
 }
 
-absl::Status Run(const Environment& environment, const std::vector<std::string>& paths) {
+absl::Status Run(const Environment& environment, const std::vector<std::string>& arguments) {
+  std::vector<std::string> paths;
+  for (const std::string& argument : arguments) {
+    for (std::string& path : FindTemplates(argument)) paths.push_back(std::move(path));
+  }
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   absl::Status first_error;
   for (const std::string& path : paths) {
@@ -60,7 +64,10 @@ void AddLint(CLI::App& app, Environment& environment) {
       "lint", "Check template directories without registering or compiling anything");
   command->group("Templates");
   auto paths = std::make_shared<std::vector<std::string>>();
-  command->add_option("DIR", *paths, "Directories with a template.pbtxt, or such files")
+  command
+      ->add_option(
+          "DIR", *paths,
+          "Directories with a template.pbtxt, such files, or directories of such directories")
       ->required();
   command->callback([&environment, paths] {
     environment.action = [&environment, paths] { return Run(environment, *paths); };

@@ -1,19 +1,17 @@
 // hone run KEY|NAME k=v...
-#include <iostream>
 #include <memory>
 #include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "client/cli/cli.h"
 #include "client/cli/errors.h"
-#include "client/cli/format.h"
 #include "client/cli/kernel_run.h"
 #include "client/cli/output_compare.h"
 #include "client/cli/params.h"
 #include "client/cli/problem_options.h"
 #include "client/cli/reference_kernel.h"
+#include "client/cli/run_report.h"
 #include "runtime/base/status_macros.h"
 
 namespace hone::cli {
@@ -28,12 +26,14 @@ struct RunOptions {
   std::shared_ptr<ProblemOptions> problem;
   bool verify = false;
   int64_t offset_elements = 0;
+  double max_wait_s = 120;  // people wait longer for a first compile than servers do
 };
 
 // What was asked for, before the daemon is asked for the kernel.
 struct Asked {
   v1::DescribeTemplateResponse described;
   Params params;                          // of the template
+  SizeBindings launch_sizes;              // other than those in `params`
   std::map<std::string, double> scalars;  // per launch
 };
 
@@ -48,20 +48,40 @@ ParamValue FromProto(const v1::Value& value) {
   return value.text();
 }
 
+bool IsDynamicSize(const v1::KernelTemplate& kernel_template, const std::string& name) {
+  for (const v1::Parameter& parameter : kernel_template.params()) {
+    if (parameter.name() == name) return parameter.size().dynamic();
+  }
+  return false;
+}
+
+// With a key the kernel is fixed; only sizes that one binary serves may be others.
+absl::Status AssignSize(const std::string& name, const std::string& text, Asked& asked) {
+  if (!IsDynamicSize(asked.described.template_(), name)) {
+    return UsageError(absl::StrCat(name,
+                                   " is part of what the key stands for; to change it, name the "
+                                   "template instead of the key"));
+  }
+  HONE_ASSIGN_OR_RETURN(asked.launch_sizes[name], ParseInteger(text));
+  return absl::OkStatus();
+}
+
 // Assignments are parameters, or scalars that the template leaves to each launch.
-absl::Status Assign(const std::vector<std::string>& arguments, Asked& asked) {
+absl::Status Assign(const std::vector<std::string>& arguments, bool by_key, Asked& asked) {
   std::set<std::string> per_launch;
   for (const v1::Argument& argument : asked.described.template_().arguments()) {
     if (argument.scalar().has_per_launch()) per_launch.insert(argument.name());
   }
   HONE_ASSIGN_OR_RETURN(const auto assignments, SplitAssignments(arguments));
   for (const auto& [name, text] : assignments) {
-    if (per_launch.count(name) == 0) {
-      HONE_ASSIGN_OR_RETURN(asked.params[name], ParseParamValue(text));
-      continue;
-    }
-    if (!absl::SimpleAtod(text, &asked.scalars[name])) {
+    if (per_launch.count(name) > 0) {
+      if (absl::SimpleAtod(text, &asked.scalars[name])) continue;
       return UsageError(absl::StrCat(name, "=", text, ": this scalar needs a number"));
+    }
+    if (by_key) {
+      HONE_RETURN_IF_ERROR(AssignSize(name, text, asked));
+    } else {
+      HONE_ASSIGN_OR_RETURN(asked.params[name], ParseParamValue(text));
     }
   }
   return absl::OkStatus();
@@ -70,7 +90,9 @@ absl::Status Assign(const std::vector<std::string>& arguments, Asked& asked) {
 absl::StatusOr<Asked> Ask(const Client& client, const ProblemOptions& problem) {
   Asked asked;
   absl::StatusOr<v1::DescribeTemplateResponse> described = client.DescribeTemplate(problem.name);
+  bool by_key = false;
   if (!described.ok() && absl::IsNotFound(described.status()) && LooksLikeKey(problem.name)) {
+    by_key = true;
     HONE_ASSIGN_OR_RETURN(const v1::GetTuningResponse tuning, client.GetTuning(problem.name));
     for (const auto& [name, value] : tuning.summary().params()) {
       asked.params[name] = FromProto(value);
@@ -80,13 +102,14 @@ absl::StatusOr<Asked> Ask(const Client& client, const ProblemOptions& problem) {
   }
   if (!described.ok()) return described.status();
   asked.described = *std::move(described);
-  HONE_RETURN_IF_ERROR(Assign(problem.assignments, asked));
+  HONE_RETURN_IF_ERROR(Assign(problem.assignments, by_key, asked));
   return asked;
 }
 
-absl::StatusOr<SizeBindings> SizesOf(const Kernel& kernel) {
-  SizeBindings sizes;
+absl::StatusOr<SizeBindings> SizesOf(const Kernel& kernel, const SizeBindings& others) {
+  SizeBindings sizes = others;
   for (const std::string& name : kernel.dynamic_sizes()) {
+    if (others.count(name) > 0) continue;
     const auto found = kernel.response().kernel().params().find(name);
     if (found == kernel.response().kernel().params().end() || !found->second.has_integer()) {
       return absl::InternalError(absl::StrCat("the daemon's answer has no size '", name, "'"));
@@ -96,27 +119,8 @@ absl::StatusOr<SizeBindings> SizesOf(const Kernel& kernel) {
   return sizes;
 }
 
-std::string DescribeLaunch(const Kernel& kernel, const LaunchArguments& arguments, int index) {
-  const Kernel::Variant& variant = kernel.variants()[static_cast<size_t>(index)];
-  std::string text = absl::StrCat("variant ", index + 1, " of ", kernel.variants().size(), "  ",
-                                  variant.config, "\n");
-  for (int i = 0; i < index; ++i) {
-    const Kernel::Variant& passed = kernel.variants()[static_cast<size_t>(i)];
-    absl::StrAppend(&text, "  not ", passed.config, ": ",
-                    CheckGuards(passed.recipe, arguments).message(), "\n");
-  }
-  const absl::StatusOr<ResolvedLaunch> launch = ResolveLaunch(variant.recipe, arguments);
-  if (!launch.ok()) return text;
-  for (const ResolvedStep& step : launch->steps) {
-    if (step.symbol.empty()) continue;
-    absl::StrAppend(&text, "grid ", absl::StrJoin(step.grid, "x"), "  block ",
-                    absl::StrJoin(step.block, "x"), "\n");
-  }
-  return text;
-}
-
 absl::Status CheckOutput(const v1::Check& check, const std::string& entry, KernelRun& served,
-                         KernelRun& reference) {
+                         KernelRun& reference, RunReport& report) {
   const KernelRun::Buffer* buffer = served.Find(check.output());
   const KernelRun::Buffer* wanted = reference.Find(check.output());
   if (buffer == nullptr || wanted == nullptr) {
@@ -133,16 +137,13 @@ absl::Status CheckOutput(const v1::Check& check, const std::string& entry, Kerne
                                             comparison.elements, " elements differ from ", entry,
                                             ", the first ", comparison.first_mismatch));
   }
-  std::cout << check.output() << ": " << comparison.elements << " elements match " << entry << " "
-            << tolerance.ToString();
-  if (!tolerance.exact) std::cout << " (largest error " << comparison.max_abs_error << ")";
-  std::cout << "\n";
+  report.Matched(check.output(), entry, tolerance, comparison);
   return absl::OkStatus();
 }
 
 absl::Status Verify(const Client& client, RunDevice& device, const Kernel& kernel,
                     const Asked& asked, const SizeBindings& sizes, const RunOptions& options,
-                    bool on_cpu, KernelRun& served) {
+                    bool on_cpu, KernelRun& served, RunReport& report) {
   const v1::KernelTemplate& kernel_template = asked.described.template_();
   if (kernel_template.check_size() == 0) {
     return absl::FailedPreconditionError(
@@ -156,9 +157,10 @@ absl::Status Verify(const Client& client, RunDevice& device, const Kernel& kerne
                                          options.offset_elements, asked.scalars, kReferencePoison));
     HONE_RETURN_IF_ERROR(device.Prepare(reference.kernel));
     HONE_RETURN_IF_ERROR(run.Launch(reference.kernel).status());
-    HONE_RETURN_IF_ERROR(CheckOutput(kernel_template.check(i), reference.entry, served, run));
+    HONE_RETURN_IF_ERROR(
+        CheckOutput(kernel_template.check(i), reference.entry, served, run, report));
   }
-  std::cout << "verified\n";
+  report.Verified();
   return absl::OkStatus();
 }
 
@@ -171,29 +173,29 @@ absl::Status Run(const Environment& environment, const RunOptions& options) {
   get.template_digest = asked.described.summary().digest();
   get.params = asked.params;
   get.target = options.problem->ToTarget();
+  get.max_wait = absl::Seconds(options.max_wait_s);
   HONE_ASSIGN_OR_RETURN(const Kernel kernel, client.GetKernel(get));
-  const v1::TunedKernel& tuned = kernel.response().kernel();
   const bool on_cpu = kernel.variants().front().artifact.format() == "HOST_ELF";
-  std::cout << tuned.template_name() << " " << FormatParams(tuned.params()) << " on "
-            << (on_cpu ? "the CPU reference device"
-                       : absl::StrCat("CUDA device ", options.problem->device))
-            << " (" << tuned.architecture() << ", " << v1::Source_Name(kernel.response().source())
-            << ")\n";
+  RunReport report(environment.json);
+  report.Asked(kernel, on_cpu ? "the CPU reference device"
+                              : absl::StrCat("CUDA device ", options.problem->device));
   std::unique_ptr<RunDevice> device = OpenCpuDevice();
   if (!on_cpu) {
     HONE_ASSIGN_OR_RETURN(device, OpenCudaDevice(options.problem->device));
   }
-  HONE_ASSIGN_OR_RETURN(const SizeBindings sizes, SizesOf(kernel));
+  HONE_ASSIGN_OR_RETURN(const SizeBindings sizes, SizesOf(kernel, asked.launch_sizes));
   HONE_ASSIGN_OR_RETURN(KernelRun run,
                         KernelRun::Create(*device, kernel, asked.described.template_(), sizes,
                                           options.offset_elements, asked.scalars, kServedPoison));
   HONE_ASSIGN_OR_RETURN(const int index, kernel.ChooseVariant(run.arguments()));
   HONE_RETURN_IF_ERROR(device->Prepare(kernel));
   HONE_ASSIGN_OR_RETURN(const double ns, run.Launch(kernel));
-  std::cout << DescribeLaunch(kernel, run.arguments(), index) << "one launch took "
-            << FormatDuration(ns) << "\n";
-  if (!options.verify) return absl::OkStatus();
-  return Verify(client, *device, kernel, asked, sizes, options, on_cpu, run);
+  report.Launched(kernel, run.arguments(), index, ns);
+  if (options.verify) {
+    HONE_RETURN_IF_ERROR(
+        Verify(client, *device, kernel, asked, sizes, options, on_cpu, run, report));
+  }
+  return report.Finish();
 }
 
 }  // namespace
@@ -211,6 +213,9 @@ void AddRun(CLI::App& app, Environment& environment) {
       ->add_option("--offset-elements", options->offset_elements,
                    "Begin every buffer this many elements behind an aligned address")
       ->check(CLI::Range(0, 1 << 20));
+  command->add_option("--max-wait", options->max_wait_s, "Seconds until the kernel must be there")
+      ->check(CLI::Range(0.001, 86400.0))
+      ->capture_default_str();
   command->callback([&environment, options] {
     environment.action = [&environment, options] { return Run(environment, *options); };
   });

@@ -10,6 +10,7 @@
 #include "client/cli/json.h"
 #include "client/cli/table.h"
 #include "client/cli/terminal.h"
+#include "client/cli/tune_board.h"
 #include "runtime/base/status_macros.h"
 
 namespace hone::cli {
@@ -64,18 +65,22 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
   std::cout << "\n";
 }
 
-void PrintRejected(const std::vector<v1::MeasurementInfo>& rejected) {
-  if (rejected.empty()) return;
-  Table table({{"rejected"}, {"kind"}, {"detail"}, {"log"}});
+void PrintRejected(const std::vector<v1::MeasurementInfo>& rejected, bool all) {
+  Table table({{"rejected"}, {"reason"}, {"log"}});
+  std::vector<const v1::MeasurementInfo*> excluded;
   for (const v1::MeasurementInfo& m : rejected) {
-    const std::string& detail = m.rejection().detail();
-    table.Add({m.config(), m.rejection().kind(), detail.substr(0, detail.find('\n')),
-               ShortHash(m.rejection().log_id())});
+    if (IsExcluded(m) && !all) {
+      excluded.push_back(&m);
+      continue;
+    }
+    table.Add({m.config(), RejectionText(m.rejection()), m.rejection().log_id()});
   }
-  std::cout << "\n" << table.Text();
+  if (!table.empty()) std::cout << "\n" << table.Text();
+  if (!excluded.empty()) std::cout << "\n";
+  for (const std::string& line : ExclusionLines(excluded)) std::cout << line << "\n";
 }
 
-absl::Status Run(const Environment& environment, const std::string& key) {
+absl::Status Run(const Environment& environment, const std::string& key, bool all) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const v1::GetTuningResponse reply, client.GetTuning(key));
   if (environment.json) return PrintJson(reply);
@@ -84,7 +89,7 @@ absl::Status Run(const Environment& environment, const std::string& key) {
             << FormatDevice(summary.device()) << "\nkey " << summary.key() << "\n";
   const Split split = SplitMeasurements(reply);
   PrintTimed(split.timed, summary.winner().config());
-  PrintRejected(split.rejected);
+  PrintRejected(split.rejected, all);
   return absl::OkStatus();
 }
 
@@ -94,11 +99,19 @@ void AddShow(CLI::App& app, Environment& environment) {
   CLI::App* command = app.add_subcommand(
       "show", "Every candidate of one tuning as bars, and why others were rejected");
   command->group("Results");
-  auto key = std::make_shared<std::string>();
-  command->add_option("KEY", *key, "Tuning key from `hone list`, or at least 6 digits of it")
+  struct Options {
+    std::string key;
+    bool all = false;
+  };
+  auto options = std::make_shared<Options>();
+  command
+      ->add_option("KEY", options->key, "Tuning key from `hone list`, or at least 6 digits of it")
       ->required();
-  command->callback([&environment, key] {
-    environment.action = [&environment, key] { return Run(environment, *key); };
+  command->add_flag("--all", options->all, "Also each point that a constraint excludes");
+  command->callback([&environment, options] {
+    environment.action = [&environment, options] {
+      return Run(environment, options->key, options->all);
+    };
   });
 }
 

@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -127,6 +129,19 @@ std::string FieldPath(absl::string_view message) {
 bool LooksLikePath(const std::string& argument) {
   return argument == "." || argument == ".." || absl::StrContains(argument, '/') ||
          absl::EndsWith(argument, ".pbtxt");
+}
+
+std::vector<std::string> FindTemplates(const std::string& path) {
+  std::vector<std::string> found;
+  std::error_code error;  // an unreadable directory has none; ReadTemplate says why
+  if (!std::filesystem::exists(path + "/" + kFileName, error)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      if (std::filesystem::exists(entry.path() / kFileName, error)) found.push_back(entry.path());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  if (found.empty()) found.push_back(path);
+  return found;
 }
 
 absl::StatusOr<LocalTemplate> ReadTemplate(const std::string& path) {

@@ -23,6 +23,10 @@ struct LocalTemplate {
 // True for what can only be a path: it holds a '/', is "." or "..", or ends in .pbtxt.
 bool LooksLikePath(const std::string& argument);
 
+// The templates under `path`: itself, or, when it is a directory without template.pbtxt, its
+// directories that have one, sorted; itself when there are none.
+std::vector<std::string> FindTemplates(const std::string& path);
+
 // `path`: a directory with a template.pbtxt, or that file. Errors read "file:line:column: what".
 absl::StatusOr<LocalTemplate> ReadTemplate(const std::string& path);
 

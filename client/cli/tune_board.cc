@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -11,16 +12,40 @@
 namespace hone::cli {
 namespace {
 
-// "wrong_result: max error 0.5"; the first line only.
-std::string Reason(const v1::Rejection& rejection) {
-  std::string detail = rejection.detail().substr(0, rejection.detail().find('\n'));
-  if (rejection.limit() > 0) {
-    absl::StrAppend(&detail, " (needs ", rejection.needed(), ", limit ", rejection.limit(), ")");
-  }
-  return detail.empty() ? rejection.kind() : absl::StrCat(rejection.kind(), ": ", detail);
+// The constraint as its detail names it, without the values that broke it.
+std::string ConstraintOf(const v1::Rejection& rejection) {
+  return rejection.detail().substr(0, rejection.detail().find(" does not hold"));
 }
 
 }  // namespace
+
+bool IsExcluded(const v1::MeasurementInfo& measurement) {
+  return measurement.rejection().kind() == "constraint";
+}
+
+std::string RejectionText(const v1::Rejection& rejection) {
+  std::string text = rejection.detail().substr(0, rejection.detail().find('\n'));
+  if (text.empty()) {
+    text = rejection.kind();
+  } else if (!absl::StartsWith(text, rejection.kind())) {
+    text = absl::StrCat(rejection.kind(), ": ", text);
+  }
+  if (rejection.limit() > 0) {
+    absl::StrAppend(&text, " (needs ", rejection.needed(), ", limit ", rejection.limit(), ")");
+  }
+  return text;
+}
+
+std::vector<std::string> ExclusionLines(const std::vector<const v1::MeasurementInfo*>& excluded) {
+  std::map<std::string, int> counts;
+  for (const v1::MeasurementInfo* m : excluded) ++counts[ConstraintOf(m->rejection())];
+  std::vector<std::string> lines;
+  for (const auto& [constraint, count] : counts) {
+    lines.push_back(
+        absl::StrCat(count, count == 1 ? " point" : " points", " excluded by ", constraint));
+  }
+  return lines;
+}
 
 void TuneBoard::Add(const v1::TuneEvent& event) {
   if (event.has_started()) started_ = event.started();
@@ -54,9 +79,18 @@ std::vector<const v1::MeasurementInfo*> TuneBoard::Rejected() const {
   std::vector<const v1::MeasurementInfo*> rejected;
   for (const std::string& config : order_) {
     const v1::MeasurementInfo& m = candidates_.at(config);
-    if (m.has_rejection()) rejected.push_back(&m);
+    if (m.has_rejection() && !IsExcluded(m)) rejected.push_back(&m);
   }
   return rejected;
+}
+
+std::vector<const v1::MeasurementInfo*> TuneBoard::Excluded() const {
+  std::vector<const v1::MeasurementInfo*> excluded;
+  for (const std::string& config : order_) {
+    const v1::MeasurementInfo& m = candidates_.at(config);
+    if (IsExcluded(m)) excluded.push_back(&m);
+  }
+  return excluded;
 }
 
 double TuneBoard::BestNs() const {
@@ -84,10 +118,13 @@ std::vector<std::string> TuneBoard::Lines(size_t rows_max) const {
                FormatPercent(best_ns / m->median_ns()), ""});
   }
   for (const v1::MeasurementInfo* m : rejected) {
-    table.Add({m->config(), "", "", "", Reason(m->rejection())});
+    table.Add({m->config(), "", "", "", RejectionText(m->rejection())});
   }
   std::vector<std::string> lines = table.empty() ? std::vector<std::string>() : table.Lines();
   if (hidden > 0) lines.push_back(absl::StrCat("(", hidden, " more)"));
+  if (rows_max == 0) {
+    for (std::string& line : ExclusionLines(Excluded())) lines.push_back(std::move(line));
+  }
   return lines;
 }
 
@@ -107,7 +144,7 @@ std::string TuneBoard::ProgressLine(int bar_width, bool utf8) const {
 
 std::string TuneBoard::CandidateLine(const v1::MeasurementInfo& candidate) const {
   if (candidate.has_rejection()) {
-    return absl::StrCat(candidate.config(), "  rejected  ", Reason(candidate.rejection()));
+    return absl::StrCat(candidate.config(), "  rejected  ", RejectionText(candidate.rejection()));
   }
   std::string line =
       absl::StrFormat("%s  %s", candidate.config(), FormatDuration(candidate.median_ns()));

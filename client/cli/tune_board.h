@@ -19,8 +19,9 @@ class TuneBoard {
   const v1::TuneProgress& progress() const { return progress_; }
   RateUnit unit() const;
 
-  // Timed candidates, fastest first, then rejected ones in the order they came. At most `rows_max`
-  // candidates, rejected ones giving way first; 0: all. With a title line.
+  // Timed candidates, fastest first, then rejected ones in the order they came; points that break a
+  // constraint are only counted. At most `rows_max` candidates, rejected ones giving way first; 0:
+  // all. With a title line.
   std::vector<std::string> Lines(size_t rows_max) const;
   // "[####....] 23/48 timing  3 rejected  best 11.20 us".
   std::string ProgressLine(int bar_width, bool utf8) const;
@@ -31,7 +32,8 @@ class TuneBoard {
 
  private:
   std::vector<const v1::MeasurementInfo*> Timed() const;
-  std::vector<const v1::MeasurementInfo*> Rejected() const;
+  std::vector<const v1::MeasurementInfo*> Rejected() const;  // without excluded points
+  std::vector<const v1::MeasurementInfo*> Excluded() const;
   double BestNs() const;
 
   v1::TuneStarted started_;
@@ -39,6 +41,13 @@ class TuneBoard {
   std::map<std::string, v1::MeasurementInfo> candidates_;  // by config
   std::vector<std::string> order_;                         // configs as they came
 };
+
+// True for a point of the product that is no candidate: a constraint excludes it.
+bool IsExcluded(const v1::MeasurementInfo& measurement);
+// "wrong_result: max error 0.5"; one line.
+std::string RejectionText(const v1::Rejection& rejection);
+// A line for each constraint that excluded points, with their number.
+std::vector<std::string> ExclusionLines(const std::vector<const v1::MeasurementInfo*>& excluded);
 
 // What a finished tune came to, for people.
 std::string Summary(const TuneBoard& board, const v1::TuneFinished& finished);

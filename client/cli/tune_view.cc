@@ -39,7 +39,8 @@ class PlainView : public TuneView {
     const bool is_new = event.has_candidate() && board_.IsNew(event.candidate());
     board_.Add(event);
     if (event.has_started()) PrintStarted(event.started());
-    if (is_new) std::cout << board_.CandidateLine(event.candidate()) << "\n" << std::flush;
+    if (is_new && !IsExcluded(event.candidate()))
+      std::cout << board_.CandidateLine(event.candidate()) << "\n" << std::flush;
   }
   void OnEnd(const v1::TuneFinished* finished) override {
     if (finished == nullptr) return;

@@ -95,6 +95,16 @@ TEST(TuneBoardTest, RejectionsWithLimitsShowThem) {
             "A=1  rejected  resources: shared memory (needs 233472, limit 232448)");
 }
 
+TEST(TuneBoardTest, ExcludedPointsAreCountedByConstraint) {
+  TuneBoard board;
+  board.Add(Timed("A=1", 1000));
+  board.Add(Rejected("A=8", "constraint", "constraint \"A <= 4\" does not hold (A=8)"));
+  board.Add(Rejected("A=16", "constraint", "constraint \"A <= 4\" does not hold (A=16)"));
+  const std::vector<std::string> lines = board.Lines(0);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[2], "2 points excluded by constraint \"A <= 4\"");
+}
+
 TEST(TuneBoardTest, TheSummarySaysWhatWasFoundAndHow) {
   TuneBoard board;
   board.Add(Started());

@@ -1,0 +1,162 @@
+// Client and command against a real daemon on the CPU reference device.
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "client/cli/cli.h"
+#include "client/cpp/hone/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/scenarios/daemon_process.h"
+#include "tests/testing/status_matchers.h"
+
+namespace hone {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class ClientOnDaemonTest : public testing::Test {
+ protected:
+  // One daemon for all: starting it compiles nothing, but its cache saves the compiler.
+  static void SetUpTestSuite() {
+    absl::StatusOr<TemporaryDirectory> directory = TemporaryDirectory::Create();
+    ASSERT_THAT(directory, IsOk());
+    directory_ = new TemporaryDirectory(*std::move(directory));
+    absl::StatusOr<std::unique_ptr<DaemonProcess>> daemon =
+        DaemonProcess::Start(directory_->path());
+    ASSERT_THAT(daemon, IsOk());
+    daemon_ = daemon->release();
+    daemon_->WaitForEngine();
+  }
+  static void TearDownTestSuite() {
+    delete daemon_;
+    delete directory_;
+  }
+
+  static std::string Endpoint() { return "unix:" + daemon_->socket_path(); }
+
+  static Client Connected(bool enable_cpu_device) {
+    absl::StatusOr<Client> client =
+        Client::Connect({.endpoint = Endpoint(), .enable_cpu_device = enable_cpu_device});
+    EXPECT_THAT(client, IsOk());
+    return *client;
+  }
+
+  // Runs the command; its output is in out_ and err_.
+  int Hone(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"hone", "--endpoint", Endpoint()});
+    std::vector<const char*> argv;
+    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = cli::Main(static_cast<int>(argv.size()), argv.data());
+    out_ = testing::internal::GetCapturedStdout();
+    err_ = testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  static TemporaryDirectory* directory_;
+  static DaemonProcess* daemon_;
+  std::string out_;
+  std::string err_;
+};
+
+TemporaryDirectory* ClientOnDaemonTest::directory_ = nullptr;
+DaemonProcess* ClientOnDaemonTest::daemon_ = nullptr;
+
+// Copies `n` floats that begin `offset` floats behind an aligned address; whether the copy is right
+// and nothing around it was touched.
+bool CopiesRightly(const Kernel& kernel, int64_t n, size_t offset) {
+  constexpr size_t kAround = 64;
+  const auto count = static_cast<size_t>(n);
+  std::vector<float> from(count + 2 * kAround, 0);
+  std::vector<float> to(count + 2 * kAround, -1);
+  std::iota(from.begin(), from.end(), 1.0f);
+  const std::vector<float> before = to;
+  const size_t at = kAround / 2 + offset;
+  LaunchArguments arguments;
+  arguments.sizes = {{"n", n}};
+  arguments.buffers = {{"dst", {.address = reinterpret_cast<uint64_t>(to.data() + at)}},
+                       {"src", {.address = reinterpret_cast<uint64_t>(from.data() + at)}}};
+  const absl::Status status = kernel.LaunchOnCpu(arguments);
+  EXPECT_THAT(status, IsOk());
+  std::vector<float> wanted = before;
+  std::copy_n(from.begin() + static_cast<ptrdiff_t>(at), count,
+              wanted.begin() + static_cast<ptrdiff_t>(at));
+  return to == wanted;
+}
+
+TEST_F(ClientOnDaemonTest, AServedKernelIsRightAtEverySizeAndOffset) {
+  absl::StatusOr<Kernel> kernel = Connected(true).GetKernel(
+      {.template_name = "copy_1d", .params = {{"T", "F32"}, {"n", 4096}}});
+  ASSERT_THAT(kernel, IsOk());
+  EXPECT_EQ(kernel->response().kernel().architecture(), "cpu");
+  for (const int64_t n : {0, 1, 255, 1023, 1025, 4096, 5001}) {
+    for (const size_t offset : {0, 1, 2, 3}) {
+      EXPECT_TRUE(CopiesRightly(*kernel, n, offset)) << n << " " << offset;
+    }
+  }
+}
+
+TEST_F(ClientOnDaemonTest, KernelsOfTheCpuDeviceRunOnlyWhereTheClientAllowsIt) {
+  absl::StatusOr<Kernel> kernel = Connected(false).GetKernel(
+      {.template_name = "copy_1d", .params = {{"T", "F32"}, {"n", 4096}}});
+  ASSERT_THAT(kernel, IsOk());
+  LaunchArguments arguments;
+  arguments.sizes = {{"n", 0}};
+  EXPECT_THAT(kernel->LaunchOnCpu(arguments),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("enable_cpu_device")));
+}
+
+TEST_F(ClientOnDaemonTest, TuneShowAndRunTellOneStory) {
+  const std::vector<std::string> tune{"tune",     "copy_1d",
+                                      "T=F32",    "n=4096",
+                                      "--config", "XBLOCK=256 VEC=1 ITEMS=4 CACHE=0",
+                                      "--config", "XBLOCK=256 VEC=4 ITEMS=1 CACHE=0"};
+  ASSERT_EQ(Hone(tune), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("winner  XBLOCK=256"), HasSubstr("verified at n=4096"),
+                          HasSubstr("GB/s")));
+  const std::string key = out_.substr(out_.rfind("key  ") + 5, 12);
+
+  ASSERT_EQ(Hone({"list", "copy_1d"}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr(key));
+  ASSERT_EQ(Hone({"show", key}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_,
+              AllOf(HasSubstr("XBLOCK=256 VEC=4 ITEMS=1 CACHE=0"), HasSubstr("* the winner")));
+
+  // Again: nothing is measured.
+  ASSERT_EQ(Hone(tune), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("0 measured"));
+
+  // At the tuned size, beyond it by one, and on pointers one element off.
+  for (const std::vector<std::string>& run :
+       {std::vector<std::string>{"run", "copy_1d", "T=F32", "n=4096", "--verify"},
+        {"run", "copy_1d", "T=F32", "n=2^12+1", "--verify"},
+        {"run", "copy_1d", "T=F32", "n=4096", "--verify", "--offset-elements", "1"},
+        {"run", key, "n=1000", "--verify"}}) {
+    ASSERT_EQ(Hone(run), cli::kExitOk) << err_;
+    EXPECT_THAT(out_, AllOf(HasSubstr("exactly"), HasSubstr("\nverified\n")));
+  }
+  ASSERT_EQ(Hone({"run", "copy_1d", "n=4096", "-o", "json"}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("\"config\""), Not(HasSubstr("verified"))));
+}
+
+TEST_F(ClientOnDaemonTest, RunTellsWhatItCannotDo) {
+  EXPECT_EQ(Hone({"run", "copy_9d", "n=4"}), cli::kExitNotFound);
+  EXPECT_THAT(err_, HasSubstr("copy_1d"));  // a name near it
+  EXPECT_EQ(Hone({"run", "copy_1d"}), cli::kExitError);
+  EXPECT_THAT(err_, HasSubstr("params.n"));
+  EXPECT_EQ(Hone({"run", "rmsnorm", "rows=2", "cols=64", "eps=tiny"}), cli::kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("eps=tiny"));
+}
+
+TEST_F(ClientOnDaemonTest, ScalarsMayBeGivenPerLaunch) {
+  ASSERT_EQ(Hone({"run", "rmsnorm", "rows=3", "cols=64", "eps=0.5", "--verify"}), cli::kExitOk)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("verified"));
+}
+
+}  // namespace
+}  // namespace hone
