@@ -226,9 +226,13 @@ v1::TuneEvent TuneFollower::Finished(const TuneRun::Event& event) {
   return proto;
 }
 
-// Whoever started the tune logs it; those who joined would only repeat it.
+// Whoever started the tune logs it; those who joined would only repeat it. Points that a constraint
+// excludes are no event: the template said so.
 void TuneFollower::LogRejected(const Measurement& measurement) const {
-  if (joined_ || !measurement.rejection.has_value()) return;
+  if (joined_ || !measurement.rejection.has_value() ||
+      measurement.rejection->kind == RejectionKind::kConstraint) {
+    return;
+  }
   LogEvent("rejected")
       .Add("template", template_->name())
       .Add("key", key_)

@@ -19,7 +19,9 @@ constexpr std::array<int64_t, 3> kGridMax{2147483647, 65535, 65535};
 constexpr std::array<int64_t, 3> kBlockMax{1024, 1024, 64};
 constexpr int64_t kThreadsPerBlockMax = 1024;
 constexpr int64_t kClusterBlocksMax = 16;
-constexpr int64_t kSharedBytesMax = 227 * 1024;
+// What a driver's field holds. How much a block may have is the device's to say: the tuner rejects
+// more with needed and limit, the driver at a launch.
+constexpr int64_t kSharedBytesMax = 2147483647;
 constexpr std::array<const char*, 3> kAxes{"x", "y", "z"};
 
 constexpr size_t kTensorMapBytes = 128;
