@@ -26,6 +26,8 @@ namespace hone {
 namespace {
 
 constexpr char kArchitecture[] = "cpu";
+// A precompiled prelude takes some 30 MB of scratch space; more kinds than this are rare.
+constexpr size_t kPreludesMax = 4;
 // "hone_copy_1d_float_128_1a2b3c4d": readable, and unique in a program by its digest.
 std::string LoweredName(const std::string& expression) {
   std::string name = "hone_";
@@ -78,6 +80,7 @@ HostCompiler::HostCompiler(HostCompilerOptions options, HostToolchain tools)
     : options_(std::move(options)), tools_(std::move(tools)) {
   info_.kind = "host";
   info_.build = tools_.version;
+  info_.builder = tools_.version;
   info_.path = tools_.compiler;
   info_.cuda_version = tools_.cuda_version;
   info_.available = tools_.status.ok();
@@ -126,8 +129,7 @@ absl::StatusOr<CompilerInfo> HostCompiler::Select(const std::string& architectur
 
 std::vector<std::string> HostCompiler::BaseFlags(const std::string& standard) const {
   std::vector<std::string> flags = {
-      tools_.compiler, absl::StrCat("-std=", standard), "-O2", "-ftree-vectorize", "-fPIC",
-      "-fvisibility=hidden",
+      tools_.compiler, absl::StrCat("-std=", standard), "-O3", "-fPIC", "-fvisibility=hidden",
       // CUDA C++ is written as if any pointer may alias any other, and without exceptions.
       "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
       "-fno-math-errno", "-fno-trapping-math",
@@ -163,7 +165,8 @@ std::string HostCompiler::PreludeFor(const std::string& source, const std::strin
   MutexLock lock(&mutex_);
   if (preludes_.count(key) != 0) return directory;
   // Once only: a prelude that cannot be made is done without.
-  if (seen_preludes_.count(key) == 0 || seen_preludes_.count(key + " tried") != 0) {
+  if (preludes_.size() >= kPreludesMax || seen_preludes_.count(key) == 0 ||
+      seen_preludes_.count(key + " tried") != 0) {
     seen_preludes_.insert(key);
     return "";
   }
