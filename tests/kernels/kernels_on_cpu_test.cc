@@ -2,6 +2,9 @@
 // on the CPU reference device, at the tuned size, at hone's small sizes and at odd ones.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/host_compiler.h"
 #include "runtime/device/device_profiler.h"
@@ -56,6 +59,52 @@ TEST_P(KernelsOnCpuTest, SampledConfigsAreRight) {
     ASSERT_EQ(timed->samples_ns.size(), 1u);
     EXPECT_GT(timed->samples_ns[0], 0);
   }
+}
+
+// Attention masks: -inf counts nothing, and a row of it alone has no softmax.
+TEST(SoftmaxOnCpuTest, MaskedElementsAreZeroAndMaskedRowsAreNaN) {
+  constexpr float kMasked = -std::numeric_limits<float>::infinity();
+  constexpr int kCols = 64;
+  std::vector<float> input(2 * kCols, kMasked);
+  input[3] = 1.0f;
+  input[40] = 1.0f;
+
+  const std::unique_ptr<Device> device = MakeCpuDevice();
+  const KernelTemplatePtr found = FindTemplate(TheCatalog(), "softmax");
+  const Problem problem = ProblemOf(*found, "T=F32 rows=2 cols=64");
+  std::vector<Config> configs;
+  for (const char* text : {"THREADS_PER_ROW=32 ROWS_PER_BLOCK=1 VEC=1 KEEP=0",
+                           "THREADS_PER_ROW=32 ROWS_PER_BLOCK=4 VEC=2 KEEP=1",
+                           "THREADS_PER_ROW=1 ROWS_PER_BLOCK=32 VEC=4 KEEP=2"}) {
+    configs.push_back(Config::Parse(text).value());
+  }
+  const CpuBench bench(&TheCompiler(), device.get(), found, problem, configs);
+  ASSERT_TRUE(bench.outcome().artifact.has_value()) << bench.outcome().log;
+  const auto module = device->Load(*bench.outcome().artifact);
+  ASSERT_TRUE(module.ok()) << module.status();
+  const int64_t bytes = static_cast<int64_t>(input.size() * sizeof(float));
+  const uint64_t x = device->Allocate(bytes).value();
+  const uint64_t y = device->Allocate(bytes).value();
+  ASSERT_TRUE(device->CopyToDevice(x, input.data(), bytes).ok());
+  for (const Config& config : configs) {
+    const LaunchRecipe recipe = bench.CandidateOf(config, {}).recipe;
+    LaunchArguments arguments;
+    arguments.sizes = problem.dynamic_sizes();
+    arguments.buffers["x"].address = x;
+    arguments.buffers["y"].address = y;
+    const absl::StatusOr<ResolvedLaunch> launch = ResolveLaunch(recipe, arguments);
+    ASSERT_TRUE(launch.ok()) << launch.status();
+    ASSERT_TRUE(device->Launch(**module, *launch).ok());
+    ASSERT_TRUE(device->Synchronize().ok());
+    std::vector<float> output(input.size());
+    ASSERT_TRUE(device->CopyToHost(output.data(), y, bytes).ok());
+    for (int c = 0; c < kCols; ++c) {
+      EXPECT_EQ(output[c], c == 3 || c == 40 ? 0.5f : 0.0f) << config.ToString() << " " << c;
+      EXPECT_TRUE(std::isnan(output[kCols + c])) << config.ToString() << " " << c;
+    }
+  }
+  device->Free(x);
+  device->Free(y);
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalog, KernelsOnCpuTest, testing::ValuesIn(KernelSamples()),
