@@ -148,25 +148,34 @@ int64_t ConfigSpace::IndexOf(const Config& config) const {
   return index;
 }
 
-void ConfigSpace::ForEachValid(const std::function<bool(const Config&)>& visit) const {
-  if (!template_->spec().prebuilt.empty()) return ForEachPrebuilt(visit);
-  ExpressionBindings bindings = bindings_;
-  if (!HoldsAtDepth(-1, bindings)) return;
+struct ConfigSpace::Walk {
+  const std::function<bool(const Config&)>& visit;
+  int64_t steps_left = 0;
+  ExpressionBindings bindings;
   std::vector<std::pair<std::string, int64_t>> values;
-  Descend(0, values, bindings, visit);
+};
+
+bool ConfigSpace::ForEachValid(const std::function<bool(const Config&)>& visit,
+                               int64_t steps_max) const {
+  if (!template_->spec().prebuilt.empty()) {
+    ForEachPrebuilt(visit);
+    return true;
+  }
+  Walk walk{visit, steps_max, bindings_, {}};
+  if (HoldsAtDepth(-1, walk.bindings)) Descend(0, walk);
+  return walk.steps_left >= 0;
 }
 
-bool ConfigSpace::Descend(size_t depth, std::vector<std::pair<std::string, int64_t>>& values,
-                          ExpressionBindings& bindings,
-                          const std::function<bool(const Config&)>& visit) const {
-  if (depth == tunables_.size()) return visit(Config(values));
+bool ConfigSpace::Descend(size_t depth, Walk& walk) const {
+  if (depth == tunables_.size()) return walk.visit(Config(walk.values));
   const Tunable& tunable = tunables_[depth];
   for (const int64_t value : tunable.values) {
-    bindings[tunable.name] = value;
-    if (!HoldsAtDepth(static_cast<int>(depth), bindings)) continue;
-    values.emplace_back(tunable.name, value);
-    const bool go_on = Descend(depth + 1, values, bindings, visit);
-    values.pop_back();
+    if (--walk.steps_left < 0) return false;
+    walk.bindings[tunable.name] = value;
+    if (!HoldsAtDepth(static_cast<int>(depth), walk.bindings)) continue;
+    walk.values.emplace_back(tunable.name, value);
+    const bool go_on = Descend(depth + 1, walk);
+    walk.values.pop_back();
     if (!go_on) return false;
   }
   return true;
@@ -184,13 +193,18 @@ void ConfigSpace::ForEachPrebuilt(const std::function<bool(const Config&)>& visi
 absl::StatusOr<std::vector<Config>> ConfigSpace::ValidConfigs(int64_t limit) const {
   std::vector<Config> configs;
   bool beyond = false;
-  ForEachValid([&](const Config& config) {
+  const bool covered = ForEachValid([&](const Config& config) {
     beyond = static_cast<int64_t>(configs.size()) >= limit;
     if (!beyond) configs.push_back(config);
     return !beyond;
   });
   if (beyond) {
     return absl::OutOfRangeError(absl::StrCat("the space has more than ", limit, " valid configs"));
+  }
+  if (!covered) {
+    return absl::OutOfRangeError(
+        absl::StrCat("the space is too large to search for valid configs: ", product_size(),
+                     " points and ", kStepsMax, " steps looked at"));
   }
   return configs;
 }

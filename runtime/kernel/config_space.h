@@ -54,10 +54,15 @@ class ConfigSpace {
   // The i-th point of the product in declaration order, the last tunable fastest.
   // REQUIRES: 0 <= index < product_size().
   Config At(int64_t index) const;
+  // Steps of a walk: values tried, at whatever depth. More than any tune looks at, and few enough
+  // that a space in which hardly anything is valid does not hold a thread for ever.
+  static constexpr int64_t kStepsMax = 20'000'000;
   // Calls `visit` for every valid config in declaration order until it returns false. Prunes as
-  // soon as a constraint's tunables are bound, so invalid regions cost nothing.
-  void ForEachValid(const std::function<bool(const Config&)>& visit) const;
-  // All valid configs; OUT_OF_RANGE when there are more than `limit`.
+  // soon as a constraint's tunables are bound, so invalid regions cost nothing. Returns false if it
+  // gave up after `steps_max` steps.
+  bool ForEachValid(const std::function<bool(const Config&)>& visit,
+                    int64_t steps_max = kStepsMax) const;
+  // All valid configs; OUT_OF_RANGE when there are more than `limit` or the walk gave up.
   absl::StatusOr<std::vector<Config>> ValidConfigs(int64_t limit) const;
 
   // OK, or FAILED_PRECONDITION with the constraint that does not hold, as written and with values;
@@ -85,8 +90,9 @@ class ConfigSpace {
   void AddConstraint(const Expression& constraint);
   bool Holds(const Constraint& constraint, const ExpressionBindings& bindings) const;
   bool HoldsAtDepth(int depth, const ExpressionBindings& bindings) const;
-  bool Descend(size_t depth, std::vector<std::pair<std::string, int64_t>>& values,
-               ExpressionBindings& bindings, const std::function<bool(const Config&)>& visit) const;
+  struct Walk;
+  // False to stop.
+  bool Descend(size_t depth, Walk& walk) const;
   void ForEachPrebuilt(const std::function<bool(const Config&)>& visit) const;
   absl::Status CheckValues(const Config& config) const;
   absl::Status CheckConstraints(const Config& config) const;

@@ -12,9 +12,11 @@
 namespace hone {
 namespace {
 
-// Enough for every data type with a few choices; the rest adds nothing but time.
-constexpr size_t kProblemsMax = 64;
-constexpr int kConfigsMax = 4096;
+// Enough for every data type with a few choices; the rest adds nothing but time. Together they
+// bound what one registration costs to well under a second.
+constexpr size_t kProblemsMax = 32;
+constexpr int kConfigsMax = 512;
+constexpr int64_t kStepsMax = 20'000;
 
 // An architecture that gets this body and that the template supports; empty if none is known.
 std::string ArchitectureOf(const KernelTemplate& kernel_template, const TemplateBody& body,
@@ -116,18 +118,21 @@ void WarnAboutProblem(const KernelTemplatePtr& kernel_template, const TemplateBo
   std::string first_restriction;
   bool accepts_all = false;
   int visited = 0;
-  space->ForEachValid([&](const Config& config) {
-    const std::string restriction = Restriction(*kernel_template, body, problem, config);
-    accepts_all = restriction.empty();
-    if (first_restriction.empty()) first_restriction = restriction;
-    return !accepts_all && ++visited < kConfigsMax;
-  });
+  const bool covered = space->ForEachValid(
+      [&](const Config& config) {
+        const std::string restriction = Restriction(*kernel_template, body, problem, config);
+        accepts_all = restriction.empty();
+        if (first_restriction.empty()) first_restriction = restriction;
+        return !accepts_all && ++visited < kConfigsMax;
+      },
+      kStepsMax);
+  const bool looked_at_all = covered && visited < kConfigsMax;
   const std::string where = absl::StrCat(" on ", architecture, " for ", Specialised(problem));
-  if (visited == 0 && !accepts_all) {
+  if (looked_at_all && visited == 0 && !accepts_all) {
     AddOnce(warnings, absl::StrCat("no valid config", where, " at ", problem.ToString()));
     return;
   }
-  if (!accepts_all && visited < kConfigsMax) {
+  if (looked_at_all && !accepts_all) {
     AddOnce(warnings, absl::StrCat("no config accepts every declared input", where,
                                    "; the first one does not because ", first_restriction));
   }

@@ -18,15 +18,6 @@ struct Scopes {
   NameScope config_static;  // without dynamic sizes
 };
 
-// The types a buffer may have; empty if `dtype` names neither a data type nor a dtype parameter.
-std::vector<DataType> PossibleDtypes(const TemplateSpec& spec, const std::string& dtype) {
-  for (const Parameter& parameter : spec.params) {
-    if (parameter.name == dtype) return parameter.dtypes;
-  }
-  if (const auto type = ParseDataType(dtype)) return {*type};
-  return {};
-}
-
 struct InitRule {
   InitKind kind;
   absl::string_view name;
@@ -191,6 +182,14 @@ absl::Status CheckArgument(const TemplateSpec& spec, const TemplateBody& body,
 }
 
 }  // namespace
+
+std::vector<DataType> PossibleDtypes(const TemplateSpec& spec, const std::string& dtype) {
+  for (const Parameter& parameter : spec.params) {
+    if (parameter.name == dtype) return parameter.dtypes;
+  }
+  if (const auto type = ParseDataType(dtype)) return {*type};
+  return {};
+}
 
 absl::Status ValidateArguments(const TemplateSpec& spec, const TemplateBody& body,
                                absl::string_view prefix) {

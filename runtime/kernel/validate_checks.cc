@@ -29,8 +29,8 @@ absl::Status CheckTolerance(const std::string& path, const Tolerance& tolerance)
   return absl::OkStatus();
 }
 
-absl::Status CheckOne(const TemplateBody& body, const std::string& path, const TemplateCheck& check,
-                      const NameScope& scope) {
+absl::Status CheckOne(const TemplateSpec& spec, const TemplateBody& body, const std::string& path,
+                      const TemplateCheck& check, const NameScope& scope) {
   const TemplateBuffer* output = FindBuffer(body, check.output);
   if (output == nullptr || output->access == Access::kRead) {
     return FieldError(path + ".output",
@@ -41,8 +41,11 @@ absl::Status CheckOne(const TemplateBody& body, const std::string& path, const T
     HONE_RETURN_IF_ERROR(ValidateLaunch(path + ".launch", scope, check.launch.shape));
   }
   HONE_RETURN_IF_ERROR(CheckTolerance(path, check.tolerance));
+  const std::vector<DataType> types = PossibleDtypes(spec, output->dtype);
   for (const auto& [type, tolerance] : check.by_dtype) {
     HONE_RETURN_IF_ERROR(CheckTolerance(path + ".by_dtype", tolerance));
+    if (std::find(types.begin(), types.end(), type) != types.end()) continue;
+    return FieldError(path + ".by_dtype", absl::StrCat(check.output, " is never ", Name(type)));
   }
   const Tolerance& tolerance = check.tolerance;
   if (!tolerance.exact && tolerance.atol == 0 && tolerance.rtol == 0 && check.by_dtype.empty()) {
@@ -227,7 +230,7 @@ absl::Status ValidateChecks(const TemplateSpec& spec, const TemplateBody& body,
   for (size_t i = 0; i < spec.checks.size(); ++i) {
     // The checks are the template's own, but what they name is the body's.
     const std::string path = FieldPath("", "check", i);
-    absl::Status status = CheckOne(body, path, spec.checks[i], scope);
+    absl::Status status = CheckOne(spec, body, path, spec.checks[i], scope);
     if (status.ok() && !outputs.insert(spec.checks[i].output).second) {
       status = FieldError(path + ".output",
                           absl::StrCat("\"", spec.checks[i].output, "\" is checked twice"));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -69,6 +70,9 @@ absl::Status ValidatePrebuilt(const TemplateSpec& spec);
 int FindArgument(const TemplateBody& body, absl::string_view name);
 // The buffer of that name; nullptr if it is absent or something else.
 const TemplateBuffer* FindBuffer(const TemplateBody& body, absl::string_view name);
+// The types a buffer of this `dtype` may have; empty if it is neither a data type nor a dtype
+// parameter.
+std::vector<DataType> PossibleDtypes(const TemplateSpec& spec, const std::string& dtype);
 // The body for an architecture: the first variant that names it, else the base.
 const TemplateBody& BodyFor(const TemplateSpec& spec, const std::string& architecture);
 

@@ -110,6 +110,20 @@ TEST(ConfigSpaceTest, PruningCutsWholeRegions) {
   EXPECT_EQ(Texts(space).size(), 6u);
 }
 
+TEST(ConfigSpaceTest, AWalkThatFindsNothingGivesUp) {
+  // Only the last tunable decides, so that nothing can be pruned: 64^8 points and none is valid.
+  TemplateSpec spec = SimpleSpec({});
+  std::vector<int64_t> values;
+  for (int64_t i = 1; i <= 64; ++i) values.push_back(i);
+  for (int i = 0; i < 8; ++i)
+    spec.base.tunables.push_back(MakeTunable("Q" + std::to_string(i), values));
+  spec.base.constraints = {Parsed("Q7 > 64")};
+  const auto made = Made(std::move(spec));
+  const ConfigSpace space = SpaceOf(made, "n=1");
+  EXPECT_FALSE(space.ForEachValid([](const Config&) { return true; }, 10'000));
+  EXPECT_TRUE(SpaceOf(SimpleTemplate(), "n=1").ForEachValid([](const Config&) { return true; }));
+}
+
 TEST(ConfigSpaceTest, AVisitorThatReturnsFalseStopsTheWalk) {
   const ConfigSpace space = SpaceOf(SimpleTemplate(), "n=1024");
   int visits = 0;

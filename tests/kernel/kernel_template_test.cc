@@ -271,6 +271,10 @@ TEST(KernelTemplateTest, ChecksCompareWrittenBuffersWithAStatedTolerance) {
               ErrorAt("check[0].atol"));
   EXPECT_THAT(ErrorOf([](TemplateSpec& s) { s.checks.push_back(s.checks[0]); }),
               ErrorAt("check[1].output", "twice"));
+  EXPECT_THAT(ErrorOf([](TemplateSpec& s) {
+                s.checks[0].by_dtype[DataType::kF64] = {.exact = false, .atol = 1};
+              }),
+              ErrorAt("check[0].by_dtype", "never F64"));
   EXPECT_THAT(ErrorOf([](TemplateSpec& s) { s.checks[0].reference.clear(); }), IsOk());
 }
 
