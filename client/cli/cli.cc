@@ -75,6 +75,7 @@ absl::StatusOr<Client> Environment::Connect(bool enable_cpu_device) const {
 int Main(int argc, const char* const* argv) {
   CLI::App app(kDescription, "hone");
   Environment environment;
+  app.set_version_flag("--version", "hone " HONE_VERSION, "Print the version and exit");
   AddGlobalOptions(app, environment);
   AddSubcommands(app, environment);
   app.footer(kFooter);

@@ -18,8 +18,9 @@ constexpr uint64_t kSeed = 20240229;
 const v1::Argument* FindArgument(const v1::KernelTemplate& kernel_template,
                                  const std::string& architecture, const std::string& name) {
   for (const v1::ArchitectureVariant& variant : kernel_template.variants()) {
-    const bool named = std::count(variant.architectures().begin(), variant.architectures().end(),
-                                  architecture) > 0;
+    const bool named = std::any_of(
+        variant.architectures().begin(), variant.architectures().end(),
+        [&](const std::string& pattern) { return CoversArchitecture(pattern, architecture); });
     if (!named) continue;
     for (const v1::Argument& argument : variant.arguments()) {
       if (argument.name() == name) return &argument;

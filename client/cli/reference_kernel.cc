@@ -1,7 +1,9 @@
 #include "client/cli/reference_kernel.h"
 
 #include <map>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/kernel_state.h"
 #include "runtime/base/sha256.h"
@@ -20,17 +22,15 @@ std::string Spelling(const v1::Value& value) {
   return type ? std::string(CudaName(*type)) : value.text();
 }
 
-// The body's source for an architecture: a variant's when one names it.
-const std::string& SourceName(const v1::KernelTemplate& kernel_template,
-                              const std::string& architecture) {
+// The variant that replaces parts of the template on an architecture; nullptr if there is none.
+const v1::ArchitectureVariant* VariantFor(const v1::KernelTemplate& kernel_template,
+                                          const std::string& architecture) {
   for (const v1::ArchitectureVariant& variant : kernel_template.variants()) {
-    if (variant.source().empty()) continue;
-    for (const std::string& name : variant.architectures()) {
-      // "sm_90" covers sm_90a as well.
-      if (name == architecture || name + "a" == architecture) return variant.source();
+    for (const std::string& pattern : variant.architectures()) {
+      if (CoversArchitecture(pattern, architecture)) return &variant;
     }
   }
-  return kernel_template.source();
+  return nullptr;
 }
 
 // Compile has no definitions; they stand before the source as the daemon places them.
@@ -43,18 +43,23 @@ absl::StatusOr<v1::CompileRequest> MakeRequest(const v1::KernelTemplate& kernel_
     HONE_ASSIGN_OR_RETURN(const std::string value, Substitute(define.value(), params));
     absl::StrAppend(&source, "#define ", define.name(), " ", value, "\n");
   }
-  const std::string& name = SourceName(kernel_template, architecture);
+  const v1::ArchitectureVariant* variant = VariantFor(kernel_template, architecture);
+  const bool own_source = variant != nullptr && !variant->source().empty();
+  const std::string& name = own_source ? variant->source() : kernel_template.source();
+  const std::set<std::string> headers(kernel_template.headers().begin(),
+                                      kernel_template.headers().end());
   for (const v1::SourceFile& file : kernel_template.files()) {
     if (file.name() == name) {
       absl::StrAppend(&source, "#line 1 \"", name, "\"\n", file.content());
-    } else {
+    } else if (headers.count(file.name()) > 0) {
       *request.add_headers() = file;
     }
   }
   request.set_source(std::move(source));
   request.set_name(name);
   *request.mutable_header_sets() = kernel_template.header_sets();
-  *request.mutable_options() = kernel_template.options();
+  const bool own_options = variant != nullptr && variant->options_size() > 0;
+  *request.mutable_options() = own_options ? variant->options() : kernel_template.options();
   request.add_name_expressions(entry);
   request.add_architectures(architecture);
   return request;
@@ -107,6 +112,12 @@ ExpressionBindings SpecialisedBindings(const Kernel& served) {
 }
 
 }  // namespace
+
+bool CoversArchitecture(const std::string& pattern, const std::string& architecture) {
+  if (pattern == architecture) return true;
+  return architecture.size() == pattern.size() + 1 && absl::StartsWith(architecture, pattern) &&
+         (absl::EndsWith(architecture, "a") || absl::EndsWith(architecture, "f"));
+}
 
 absl::StatusOr<std::string> Substitute(const std::string& text, const ParamMap& params) {
   std::string result;

@@ -26,6 +26,9 @@ absl::StatusOr<ReferenceKernel> CompileReference(const Client& client,
 absl::StatusOr<std::string> Substitute(const std::string& text,
                                        const google::protobuf::Map<std::string, v1::Value>& params);
 
+// "sm_90" covers sm_90 and sm_90a.
+bool CoversArchitecture(const std::string& pattern, const std::string& architecture);
+
 // Parameters as expressions see them.
 ExpressionBindings BindingsOf(const google::protobuf::Map<std::string, v1::Value>& params);
 

@@ -37,6 +37,14 @@ TEST(SubstituteTest, ParametersAreSpelledAsInCuda) {
   EXPECT_THAT(Substitute("f<${T", params), StatusIs(kInvalidArgument, HasSubstr("without '}'")));
 }
 
+TEST(CoversArchitectureTest, AFamilyWithoutSuffixCoversItsForms) {
+  EXPECT_TRUE(CoversArchitecture("sm_90", "sm_90"));
+  EXPECT_TRUE(CoversArchitecture("sm_90", "sm_90a"));
+  EXPECT_FALSE(CoversArchitecture("sm_90a", "sm_90"));
+  EXPECT_FALSE(CoversArchitecture("sm_9", "sm_90"));
+  EXPECT_TRUE(CoversArchitecture("cpu", "cpu"));
+}
+
 TEST(CompileReferenceTest, LaunchesTheReferenceWithTheServedArguments) {
   FakeDaemon daemon;
   absl::StatusOr<Client> client = Client::Connect({.endpoint = daemon.endpoint()});
