@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -20,12 +21,16 @@ constexpr absl::Duration kTimeoutMax = absl::Hours(1);
 
 absl::Status Wrong(absl::string_view right) { return absl::InvalidArgumentError(right); }
 
+// Relative paths count from where the daemon was started.
+std::string Absolute(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
 absl::Status ReadListen(const std::string& text, DaemonConfig& config) {
   if (!absl::StartsWith(text, "unix:") || text.size() == 5) {
     return Wrong("give unix:PATH; TCP needs TLS, which this version does not have");
   }
-  if (text[5] != '/') return Wrong("the path after unix: must begin with /");
-  config.listen = text;
+  config.listen = "unix:" + Absolute(text.substr(5));
   return absl::OkStatus();
 }
 
@@ -52,8 +57,8 @@ absl::Status ReadGroup(const std::string& text, std::string& group) {
 }
 
 absl::Status ReadDirectory(const std::string& text, std::string& directory) {
-  if (text.empty() || text[0] != '/') return Wrong("give a path that begins with /");
-  directory = text;
+  if (text.empty()) return Wrong("give a directory");
+  directory = Absolute(text);
   return absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@ namespace hone {
 namespace {
 
 constexpr char kStoreName[] = "hone.db";
+constexpr char kScratchName[] = "scratch";
 constexpr char kWorkerName[] = "hone-worker";
 // Look-ups are short; eight keep a slow disk from queueing everyone behind one reader.
 constexpr int kLookupThreads = 8;
@@ -127,6 +128,10 @@ absl::Status Daemon::Listen(const std::string& version) {
 }
 
 void Daemon::StartEngine() {
+  // Beside the store rather than in /tmp, which may be read-only or small. If it cannot be made,
+  // the pool says so.
+  engine_options_.scratch_directory = JoinPath(config_.cache_dir, kScratchName);
+  MakeDirectories(engine_options_.scratch_directory, 0700).IgnoreError();
   engine_options_.device = config_.device;
   engine_options_.workers = config_.workers;
   engine_options_.compile_timeout = config_.compile_timeout;

@@ -13,11 +13,18 @@ HeaderSetReactor::HeaderSetReactor(ServiceContext& context, const absl::Status& 
     : context_(context),
       response_(response),
       upload_(std::make_shared<HeaderSetUpload>(context.limits)) {
+  context_.calls.Enter();
   if (admitted.ok()) {
     StartRead(&message_);
   } else {
     End(admitted);
   }
+}
+
+void HeaderSetReactor::OnDone() {
+  CallsUnderWay& calls = context_.calls;
+  delete this;
+  calls.Leave();
 }
 
 void HeaderSetReactor::End(const absl::Status& status) {

@@ -22,7 +22,7 @@ class HeaderSetReactor : public grpc::ServerReadReactor<grpc::ByteBuffer> {
  private:
   void OnReadDone(bool ok) override;
   void OnCancel() override;
-  void OnDone() override { delete this; }
+  void OnDone() override;
 
   void Store();
   // The first end counts; after it this object may be gone.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_builder.h"
@@ -19,6 +20,9 @@ namespace {
 
 // Streams of one connection; a client library needs a few, a front-end many.
 constexpr int kStreamsPerConnectionMax = 1024;
+
+// For the last replies to leave; calls that outlast it are cancelled.
+constexpr std::chrono::milliseconds kFarewell(100);
 
 // Clients may ping as often as they like, also while nothing is called (scenario P42): on a unix
 // socket pings cost next to nothing, and a cut connection costs a client a kernel.
@@ -87,9 +91,10 @@ void RpcServer::Drain(absl::Duration patience) {
   if (drained_.exchange(true) || server_ == nullptr) return;
   server_->GetHealthCheckService()->SetServingStatus(false);
   listener_->Stop();
-  service_.Drain();
-  server_->Shutdown(std::chrono::system_clock::now() +
-                    absl::ToChronoMilliseconds(std::max(patience, absl::ZeroDuration())));
+  // gRPC is shut down last: from then on it cancels new calls of old connections, where the service
+  // says UNAVAILABLE, which clients know how to take.
+  service_.Drain(absl::Now() + std::max(patience, absl::ZeroDuration()));
+  server_->Shutdown(std::chrono::system_clock::now() + kFarewell);
   server_->Wait();
 }
 

@@ -57,9 +57,10 @@ int64_t OpenStreams::count() const {
   return static_cast<int64_t>(streams_.size());
 }
 
-void KernelServiceImpl::Drain() {
+void KernelServiceImpl::Drain(absl::Time deadline) {
   context_.draining = true;
   context_.streams.EndEndless(ShuttingDown());
+  context_.calls.AwaitNone(deadline);
 }
 
 absl::Status KernelServiceImpl::Admit(const Context& call, const Method& method,
@@ -83,8 +84,8 @@ grpc::ServerUnaryReactor* KernelServiceImpl::StartUnary(
   Caller caller;
   absl::Status status = Admit(*call, method, caller);
   auto started = std::make_shared<hone::Call<Request, Response>>(std::move(caller), response);
-  const int64_t present = context_.calls.fetch_add(1);
-  auto* reactor = new UnaryReactor(started, [this] { --context_.calls; });
+  const int64_t present = context_.calls.Enter();
+  auto* reactor = new UnaryReactor(started, [this] { context_.calls.Leave(); });
   if (status.ok() && present >= context_.limits.calls_max) {
     status = TooMany("calls", present, context_.limits.calls_max);
   }
@@ -108,6 +109,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* KernelServiceImpl::StartStream(
       status.ok() && present >= context_.limits.streams_max) {
     status = TooMany("streams", present, context_.limits.streams_max);
   }
+  context_.calls.Enter();
   Request parsed;
   if (status.ok()) status = ParseRequest(*request, &parsed);
   StreamCleanup cleanup = [] {};
@@ -122,6 +124,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* KernelServiceImpl::StartStream(
   return new EventStreamReactor(stream, [this, key = stream.get(), cleanup = std::move(cleanup)] {
     context_.streams.Remove(key);
     cleanup();
+    context_.calls.Leave();
   });
 }
 

@@ -38,8 +38,9 @@ class KernelServiceImpl : public RawKernelService {
   // `context` must outlive the gRPC server.
   explicit KernelServiceImpl(ServiceContext& context) : context_(context) {}
 
-  // New calls are refused from now on and streams without an end of their own are ended.
-  void Drain();
+  // New calls are refused from now on and streams without an end of their own are ended. Returns
+  // when no call is under way, or at `deadline`.
+  void Drain(absl::Time deadline);
 
   using Context = grpc::CallbackServerContext;
   using Bytes = grpc::ByteBuffer;

@@ -19,6 +19,7 @@
 #include "server/catalog.h"
 #include "server/engine.h"
 #include "server/event_stream.h"
+#include "server/reply_cache.h"
 #include "server/work_queue.h"
 
 namespace hone {
@@ -50,6 +51,34 @@ struct ServiceInfo {
   std::string kernels_path;
   std::string listen;
   absl::Time started = absl::InfinitePast();
+};
+
+// Calls and streams under way. Thread-safe.
+class CallsUnderWay {
+ public:
+  // How many there were before.
+  int64_t Enter() {
+    MutexLock lock(&mutex_);
+    return count_++;
+  }
+  void Leave() {
+    MutexLock lock(&mutex_);
+    --count_;
+  }
+  int64_t count() const {
+    MutexLock lock(&mutex_);
+    return count_;
+  }
+  // Whether there are none by `deadline`.
+  bool AwaitNone(absl::Time deadline) {
+    MutexLock lock(&mutex_);
+    return mutex_.AwaitWithDeadline(absl::Condition(this, &CallsUnderWay::None), deadline);
+  }
+
+ private:
+  bool None() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return count_ == 0; }
+  mutable Mutex mutex_;
+  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Open streams, so that draining can end those without an end of their own. Thread-safe.
@@ -84,8 +113,9 @@ struct ServiceContext {
   ServiceInfo info;
 
   std::atomic<bool> draining{false};
-  std::atomic<int64_t> calls{0};  // unary calls under way
+  CallsUnderWay calls;
   OpenStreams streams;
+  ReplyCache replies{4096};
 };
 
 // Runs `work` on the look-up threads; a full queue is the call's answer. Work whose caller has gone

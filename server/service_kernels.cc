@@ -81,11 +81,36 @@ void LogAnswer(absl::string_view event, spdlog::level::level_enum level, const G
   line.Add("took_ms", absl::ToInt64Milliseconds(absl::Now() - began)).Write(level);
 }
 
+// What is not in memory may take a compile or, under WAIT_TUNED, device time, which is not
+// everyone's.
+absl::Status MayWorkFor(ServiceContext& context, const CallBase& call, const Asked& asked,
+                        const Engine& engine) {
+  if (asked.request.policy == Policy::kFrozen) return absl::OkStatus();
+  if (asked.request.policy == Policy::kWaitTuned) {
+    HONE_RETURN_IF_ERROR(RequireRole(call.caller(), Role::kTuner,
+                                     "GetKernel with WAIT_TUNED, which starts a tune,",
+                                     context.roles));
+  }
+  return CheckSourceTrusted(engine, asked.from_catalog);
+}
+
 void Answer(ServiceContext& context, const GetKernelCall& call, const KernelRequest& request,
             const absl::StatusOr<KernelAnswer>& answer) {
   if (!answer.ok()) return call->Fail(answer.status());
   call->Reply(
       ToProto(*answer, *request.kernel_template, InlineBytesOf(call->request(), context.limits)));
+}
+
+// A kernel in memory is answered with the bytes it was answered with before.
+void AnswerHit(ServiceContext& context, const GetKernelCall& call, const KernelRequest& request,
+               const KernelAnswer& hit) {
+  const int64_t inline_bytes = InlineBytesOf(call->request(), context.limits);
+  if (auto reply = context.replies.Find(hit.kernel, inline_bytes)) {
+    return call->ReplyBytes(*std::move(reply));
+  }
+  grpc::ByteBuffer reply = Serialize(ToProto(hit, *request.kernel_template, inline_bytes));
+  context.replies.Put(hit.kernel, inline_bytes, reply);
+  call->ReplyBytes(std::move(reply));
 }
 
 }  // namespace
@@ -97,7 +122,7 @@ void GetKernel(ServiceContext& context, GetKernelCall call) {
   const absl::Time began = absl::Now();
   if (Engine* engine = context.gate->Get()) {
     if (const auto hit = engine->cache->Find(request)) {
-      Answer(context, call, request, *hit);
+      AnswerHit(context, call, request, *hit);
       return LogAnswer("hit", spdlog::level::debug, call, *hit, began);
     }
   }
@@ -105,9 +130,8 @@ void GetKernel(ServiceContext& context, GetKernelCall call) {
   context.gate->WhenReady(deadline, [&context, call, asked = *std::move(asked), deadline,
                                      began](absl::StatusOr<Engine*> engine) {
     if (!engine.ok()) return call->Fail(engine.status());
-    if (asked.request.policy != Policy::kFrozen) {
-      const absl::Status trusted = CheckSourceTrusted(**engine, asked.from_catalog);
-      if (!trusted.ok()) return call->Fail(trusted);
+    if (absl::Status status = MayWorkFor(context, *call, asked, **engine); !status.ok()) {
+      return call->Fail(status);
     }
     KernelRequest remaining = asked.request;
     remaining.max_wait = std::max(deadline - absl::Now(), absl::ZeroDuration());

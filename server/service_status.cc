@@ -89,7 +89,7 @@ void GetStatus(ServiceContext& context, CallPtr<v1::GetStatusRequest, v1::GetSta
     } else {
       AddProbing(response);
     }
-    (*response.mutable_counters())["calls"] = context.calls;
+    (*response.mutable_counters())["calls"] = context.calls.count();
     (*response.mutable_counters())["streams"] = context.streams.count();
     (*response.mutable_counters())["connections"] = context.connections->admitted();
     if (const auto bytes = context.store->SizeBytes(); bytes.ok()) {

@@ -119,6 +119,14 @@ TEST_F(ConfigTest, AModeWithoutQuotesIsRefused) {
   EXPECT_THAT(outcome.text, HasSubstr("\"0660\""));
 }
 
+TEST_F(ConfigTest, RelativePathsCountFromWhereItWasStarted) {
+  const DaemonConfig config = Load({"--cache-dir", "here/../cache", "--listen", "unix:s"}).config;
+  EXPECT_EQ(config.cache_dir.front(), '/');
+  EXPECT_THAT(config.cache_dir, ::testing::EndsWith("/cache"));
+  EXPECT_THAT(config.cache_dir, ::testing::Not(HasSubstr("..")));
+  EXPECT_EQ(config.socket_path().front(), '/');
+}
+
 TEST_F(ConfigTest, ModesAreOctal) {
   EXPECT_EQ(Load({"--socket-mode", "0666"}).config.socket_mode, 0666u);
   EXPECT_EQ(Load({"--socket-mode", "0888"}).exit_code, kExitUsage);

@@ -1,9 +1,11 @@
 // GetKernel over gRPC, with the real cache.
 #include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "tests/testing/test_server.h"
 
 namespace hone {
@@ -50,7 +52,9 @@ TEST_F(GetKernelTest, AnUntunedKernelIsTheDefaultAndIsCompiledOnce) {
   const int64_t compiles = server_.compiler().calls();
   ASSERT_TRUE(Get("", &second).ok());
   EXPECT_EQ(server_.compiler().calls(), compiles) << "the second call is a hit";
-  EXPECT_EQ(first.SerializeAsString(), second.SerializeAsString());
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(first, second))
+      << first.ShortDebugString() << "\n"
+      << second.ShortDebugString();
 }
 
 TEST_F(GetKernelTest, WaitTunedAnswersWithAVerifiedWinner) {
@@ -68,6 +72,8 @@ TEST_F(GetKernelTest, WaitTunedAnswersWithAVerifiedWinner) {
 
 // scenario P20
 TEST_F(GetKernelTest, ThirtyTwoClientsOnOneColdKeyCompileOnceAndTuneOnce) {
+  absl::Notification all_wait;
+  server_.profiler().OnBegin([&](const ProfileProblem&) { all_wait.WaitForNotification(); });
   std::vector<v1::GetKernelResponse> responses(32);
   std::vector<std::thread> clients;
   for (auto& response : responses) {
@@ -75,6 +81,12 @@ TEST_F(GetKernelTest, ThirtyTwoClientsOnOneColdKeyCompileOnceAndTuneOnce) {
       EXPECT_TRUE(Get(*client, "policy: WAIT_TUNED", &response).ok());
     });
   }
+  // The tune begins to measure only when everyone has come.
+  const auto joined = [&] {
+    return server_.context().gate->Get()->cache->Counters().at("joined_waiters");
+  };
+  while (joined() < 31) std::this_thread::yield();
+  all_wait.Notify();
   for (std::thread& client : clients) client.join();
   for (const auto& response : responses) {
     EXPECT_EQ(response.kernel().variants(0).artifact().sha256(),
@@ -83,8 +95,7 @@ TEST_F(GetKernelTest, ThirtyTwoClientsOnOneColdKeyCompileOnceAndTuneOnce) {
   EXPECT_EQ(server_.profiler().begins(), 1) << "one tuning session";
   // Six candidates and the check program, each once.
   EXPECT_EQ(server_.compiler().calls(), 7);
-  const auto counters = server_.context().gate->Get()->cache->Counters();
-  EXPECT_EQ(counters.at("joined_waiters"), 31);
+  EXPECT_EQ(joined(), 31);
 }
 
 TEST_F(GetKernelTest, FrozenNeverCompilesAndSaysWhatIsMissing) {

@@ -150,6 +150,26 @@ TEST(RolesTest, AStrangerReadsAndIsToldWhichRoleTheRestNeeds) {
   EXPECT_FALSE(server.catalog().Find("strangers", "").ok());
 }
 
+TEST(RolesTest, AStrangerMayHaveATunedKernelButNotTheDevicesTime) {
+  TestServer server;
+  const auto get = [](v1::KernelService::Stub& client) {
+    grpc::ClientContext context;
+    v1::GetKernelResponse response;
+    return client.GetKernel(
+        &context,
+        FromText<v1::GetKernelRequest>("template { name: 'copy' } policy: WAIT_TUNED "
+                                       "params { key: 'n' value { integer: 16 } }"),
+        &response);
+  };
+  auto stranger = server.ClientAs({.pid = 1, .uid = kStranger, .gid = kStranger, .groups = {}});
+  const grpc::Status refused = get(*stranger);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("WAIT_TUNED"));
+  EXPECT_EQ(server.profiler().begins(), 0);
+  EXPECT_TRUE(get(*server.Client()).ok());
+  EXPECT_TRUE(get(*stranger).ok()) << "now it is there";
+}
+
 TEST(RolesTest, MembersOfTheAdminGroupTune) {
   TestServerOptions options;
   options.roles.admin_group = kAdmins;

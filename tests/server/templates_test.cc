@@ -99,9 +99,9 @@ TEST_F(TemplatesTest, MistakesAreNamedByField) {
 
 TEST_F(TemplatesTest, UnknownTemplatesAreAnsweredWithTheNearest) {
   v1::DescribeTemplateResponse response;
-  const grpc::Status status = Describe("name: 'copie'", &response);
+  const grpc::Status status = Describe("name: 'coppy'", &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("copie"), HasSubstr("copy")));
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("coppy"), HasSubstr("copy")));
   EXPECT_EQ(Describe("", &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
