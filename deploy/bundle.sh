@@ -3,8 +3,8 @@
 # glibc, and kernels/. It runs from any directory on x86-64 hosts whose glibc is as new as this one's.
 #
 # usage: deploy/bundle.sh [--with-nvrtc] [--output FILE]
-#   --with-nvrtc   add NVRTC and the CUDA headers (about 130 MB packed); without them the bundle uses
-#                  those of the host
+#   --with-nvrtc   add NVRTC and the CUDA headers from PyPI; without them the bundle uses those of the
+#                  host
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -38,7 +38,7 @@ configure_release "$BUILD"
 ninja -C "$BUILD" -j "$JOBS" "${PROGRAMS[@]}"
 
 rm -rf "$STAGE"
-mkdir -p "$STAGE/bin" "$STAGE/lib" "$STAGE/share/hone"
+mkdir -p "$STAGE/bin" "$STAGE/lib"
 for program in "${PROGRAMS[@]}"; do
   install -m 755 "$BUILD/bin/$program" "$STAGE/bin/"
   foreign_libraries "$BUILD/bin/$program" | while read -r library; do
@@ -51,18 +51,13 @@ cp -r "$ROOT/kernels" "$STAGE/kernels"
 cp "$ROOT/README.md" "$STAGE/"
 
 if [ "$WITH_NVRTC" = 1 ]; then
-  toolkit="$(toolkit_root)"
+  # Always the pinned ones, whatever is installed here, so that equal bundles compile equally.
+  wheels="$ROOT/build/bundle/toolkit"
+  HONE_SYSTEM_CUDA=0 HONE_TOOLKIT_DIR="$wheels" "$ROOT/deploy/setup.sh"
   nvidia="$STAGE/lib/nvidia/cu13"
-  mkdir -p "$nvidia/lib"
-  for library in "$toolkit"/lib64/libnvrtc{,-builtins}.so.* "$toolkit"/lib/libnvrtc{,-builtins}.so.*; do
-    case "$library" in *.alt.*) continue ;; esac
-    [ -f "$library" ] && [ ! -e "$nvidia/lib/$(basename "$library")" ] && cp -P "$library" "$nvidia/lib/"
-  done
-  # Only what kernels include; a toolkit's include/ also has the headers of its libraries.
-  cp -rL "$toolkit/include" "$nvidia/include"
-  find "$nvidia/include" -maxdepth 1 \( -name 'cu[bdfrs]*[lntPsd]*.h' -o -name 'nccl*' -o -name 'npp*' \) \
-    ! -name 'cuda*' ! -name 'cub' -delete
-  mkdir -p "$STAGE/include"
+  mkdir -p "$nvidia/lib" "$STAGE/include"
+  cp "$wheels"/nvidia/cu13/lib/libnvrtc*.so.* "$nvidia/lib/"
+  cp -r "$wheels/nvidia/cu13/include" "$nvidia/"
   ln -s ../lib/nvidia/cu13/include "$STAGE/include/cuda"
 else
   cat >"$STAGE/lib/README" <<'TEXT'
