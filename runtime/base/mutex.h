@@ -41,27 +41,50 @@ class ABSL_LOCKABLE Mutex {
   // Waits until `condition` holds; the mutex is held on entry and on return.
   void Await(const absl::Condition& condition) ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
     Releasing();
-    mutex_.Await(condition);
+    const Annotated annotated{this, &condition};
+    mutex_.Await(annotated.Wrapped(condition));
     Acquired();
   }
   // As Await, but gives up at `deadline`; returns whether the condition holds.
   bool AwaitWithDeadline(const absl::Condition& condition, absl::Time deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
     Releasing();
-    const bool held = mutex_.AwaitWithDeadline(condition, deadline);
+    const Annotated annotated{this, &condition};
+    const bool held = mutex_.AwaitWithDeadline(annotated.Wrapped(condition), deadline);
     Acquired();
     return held;
   }
   bool AwaitWithTimeout(const absl::Condition& condition, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
     Releasing();
-    const bool held = mutex_.AwaitWithTimeout(condition, timeout);
+    const Annotated annotated{this, &condition};
+    const bool held = mutex_.AwaitWithTimeout(annotated.Wrapped(condition), timeout);
     Acquired();
     return held;
   }
   void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() { mutex_.AssertHeld(); }
 
  private:
+  // Abseil evaluates conditions inside its own Lock and Unlock, in whichever thread: the mutex is
+  // held then, but these annotations would not know.
+  struct Annotated {
+    Mutex* mutex;
+    const absl::Condition* condition;
+#ifdef HONE_TSAN
+    absl::Condition Wrapped(const absl::Condition&) const {
+      return absl::Condition(&Annotated::Evaluate, const_cast<Annotated*>(this));
+    }
+    static bool Evaluate(Annotated* self) {
+      self->mutex->Acquired();
+      const bool holds = self->condition->Eval();
+      self->mutex->Releasing();
+      return holds;
+    }
+#else
+    const absl::Condition& Wrapped(const absl::Condition& plain) const { return plain; }
+#endif
+  };
+
 #ifdef HONE_TSAN
   void Acquired() { __tsan_acquire(this); }
   void Releasing() { __tsan_release(this); }
