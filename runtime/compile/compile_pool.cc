@@ -28,6 +28,7 @@ constexpr char kScratchPrefix[] = "hone-compile";
 constexpr char kLockName[] = "in-use";
 // A host compiler is ended by its worker at the limit; the worker itself a little later.
 constexpr absl::Duration kHostGrace = absl::Seconds(1);
+constexpr absl::Duration kLongestLimit = absl::Hours(24);
 
 absl::StatusOr<UniqueFd> LockScratch(const std::string& directory) {
   const std::string path = JoinPath(directory, kLockName);
@@ -124,7 +125,7 @@ absl::StatusOr<std::unique_ptr<CompilePool>> CompilePool::Create(CompilePoolOpti
   }
   std::unique_ptr<CompilePool> pool(
       new CompilePool(std::move(options), std::move(scratch), std::move(lock)));
-  pool->registry_.Probe();
+  pool->first_probe_ = std::thread([raw = pool.get()] { raw->registry_.Probe(); });
   return pool;
 }
 
@@ -140,7 +141,10 @@ CompilePool::CompilePool(CompilePoolOptions options, TemporaryDirectory scratch,
                 [this](const CompilerSpec& spec) { return Describe(spec); },
                 options_.probe_interval) {}
 
-CompilePool::~CompilePool() { Shutdown(); }
+CompilePool::~CompilePool() {
+  Shutdown();
+  if (first_probe_.joinable()) first_probe_.join();
+}
 
 void CompilePool::Shutdown() {
   {
@@ -221,7 +225,11 @@ CompilerInfo CompilePool::Describe(const CompilerSpec& spec) {
     broken.detail = std::string(worker.status().message());
     return broken;
   }
-  absl::StatusOr<CompilerInfo> info = (*worker)->Describe(Deadline::In(options_.start_timeout));
+  absl::StatusOr<CompilerInfo> info = absl::InternalError("not asked");
+  {
+    const ActiveWorker active(*this, worker->get());
+    info = (*worker)->Describe(Deadline::In(options_.start_timeout));
+  }
   if (!info.ok()) {
     const ExitStatus end = (*worker)->End();
     broken.detail =
@@ -290,7 +298,8 @@ absl::StatusOr<CompileOutcome> CompilePool::RunJob(const KnownCompiler& compiler
   *job.mutable_program() = ToWire(program, sets);
   job.set_log_bytes_max(options_.log_bytes_max);
   job.set_artifact_bytes_max(options_.artifact_bytes_max);
-  const int64_t timeout_ms = std::max<int64_t>(absl::ToInt64Milliseconds(options.timeout), 1);
+  const int64_t timeout_ms = std::clamp<int64_t>(absl::ToInt64Milliseconds(options.timeout), 1,
+                                                 absl::ToInt64Milliseconds(kLongestLimit));
   job.set_timeout_ms(timeout_ms);
   // The wall clock ends a job first; this ends one whose daemon is gone or stopped.
   job.set_cpu_ms_max(timeout_ms + 1000);

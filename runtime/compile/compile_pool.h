@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -70,8 +71,9 @@ struct CompilePoolStats {
 // once more. No call outlives the destructor, which ends all workers.
 class CompilePool : public Compiler {
  public:
-  // Looks for compilers, which starts one worker for each. Having none is not an error: Select says
-  // what is missing. Errors: the worker program or the scratch directory.
+  // Does not wait for compilers: a thread looks for them, which starts one worker for each; Select,
+  // Compile and Compilers wait for that. Having none is not an error: Select says what is missing.
+  // Errors: the worker program or the scratch directory.
   static absl::StatusOr<std::unique_ptr<CompilePool>> Create(CompilePoolOptions options);
   ~CompilePool() override;
 
@@ -127,6 +129,7 @@ class CompilePool : public Compiler {
   std::set<CompileWorker*> active_ ABSL_GUARDED_BY(mutex_);
   int64_t next_worker_ ABSL_GUARDED_BY(mutex_) = 0;
   CompilePoolStats counts_ ABSL_GUARDED_BY(mutex_);
+  std::thread first_probe_;
 };
 
 }  // namespace hone

@@ -98,11 +98,18 @@ void CompilerRegistry::Probe() {
   MutexLock lock(&mutex_);
   compilers_ = std::move(next);
   nothing_found_ = found.nothing_found;
+  probed_ = true;
   next_probe_ = Deadline::In(probe_interval_);
+}
+
+void CompilerRegistry::AwaitFirstProbe() const {
+  MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&probed_));
 }
 
 absl::StatusOr<KnownCompiler> CompilerRegistry::Select(const std::string& architecture,
                                                        int driver_version) {
+  AwaitFirstProbe();
   absl::StatusOr<KnownCompiler> selected = SelectKnown(architecture, driver_version);
   const auto info = ErrorInfoOf(selected.status());
   if (selected.ok() || !info.has_value() || info->reason == "DRIVER_TOO_OLD") return selected;
@@ -132,7 +139,8 @@ absl::StatusOr<KnownCompiler> CompilerRegistry::SelectKnown(const std::string& a
       supported.push_back(absl::StrCat(compiler.info.builder, " has ",
                                        absl::StrJoin(compiler.info.architectures, ", ")));
     } else if (!DriverTakes(compiler.info, target, driver_version)) {
-      too_new = &compiler;
+      // The oldest of them asks least of the driver.
+      if (too_new == nullptr || IsNewer(too_new->info, compiler.info)) too_new = &compiler;
     } else if (best == nullptr || IsNewer(compiler.info, best->info)) {
       best = &compiler;
     }
@@ -179,6 +187,7 @@ void CompilerRegistry::MarkUnavailable(const std::string& id, const std::string&
 }
 
 std::vector<CompilerInfo> CompilerRegistry::Infos() const {
+  AwaitFirstProbe();
   MutexLock lock(&mutex_);
   std::vector<CompilerInfo> infos;
   for (const KnownCompiler& compiler : compilers_) infos.push_back(compiler.info);

@@ -56,12 +56,15 @@ class CompilerRegistry {
                                             int driver_version) const;
   absl::Status WhyNone(const std::string& kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  void AwaitFirstProbe() const;
+
   const Locate locate_;
   const Describe describe_;
   const absl::Duration probe_interval_;
 
   Mutex probe_mutex_;  // held during a probe; taken before mutex_
   mutable Mutex mutex_;
+  bool probed_ ABSL_GUARDED_BY(mutex_) = false;
   Deadline next_probe_ ABSL_GUARDED_BY(mutex_) = Deadline::In(absl::ZeroDuration());
   std::vector<KnownCompiler> compilers_ ABSL_GUARDED_BY(mutex_);
   std::string nothing_found_ ABSL_GUARDED_BY(mutex_);

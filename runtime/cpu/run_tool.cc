@@ -50,6 +50,8 @@ absl::StatusOr<ToolRun> RunTool(const ToolOptions& options) {
   spawn.arguments.insert(spawn.arguments.end(), options.command.begin(), options.command.end());
   spawn.environment = options.environment;
   spawn.stderr_fd = theirs.get();
+  // A worker leads a group, which dies with it; its tools must not be in another.
+  spawn.own_process_group = ::getpgrp() != ::getpid();
   const Deadline deadline = Deadline::In(options.timeout);
   HONE_ASSIGN_OR_RETURN(Subprocess child, Subprocess::Spawn(spawn));
   theirs.Reset();

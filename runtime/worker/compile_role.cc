@@ -93,8 +93,11 @@ absl::StatusOr<std::unique_ptr<Compiler>> StartHost(int socket, const CompileRol
 // The process after its start: a compiler, or why there is none.
 class CompileServer {
  public:
-  CompileServer(absl::StatusOr<std::unique_ptr<Compiler>> compiler, CompilerInfo unavailable)
-      : compiler_(std::move(compiler)), unavailable_(std::move(unavailable)) {}
+  CompileServer(absl::StatusOr<std::unique_ptr<Compiler>> compiler, CompilerInfo unavailable,
+                bool idle_priority)
+      : compiler_(std::move(compiler)),
+        unavailable_(std::move(unavailable)),
+        become_idle_(idle_priority) {}
 
   wire::CompileReplyMessage Answer(const wire::CompileRequestMessage& request) {
     wire::CompileReplyMessage reply;
@@ -112,6 +115,7 @@ class CompileServer {
     if (all) {
       CompilerInfo info = (*compiler_)->Compilers().front();
       info.sandbox = unavailable_.sandbox;
+      if (info.builder.empty()) info.builder = info.build;
       return ToWire(info);
     }
     wire::CompilerReply works;
@@ -121,6 +125,8 @@ class CompileServer {
 
   absl::StatusOr<CompileOutcome> Compile(const wire::CompileJob& job) {
     HONE_RETURN_IF_ERROR(compiler_.status());
+    // Not before the first job: a start that someone waits for is short.
+    if (std::exchange(become_idle_, false)) BecomeIdle();
     HONE_RETURN_IF_ERROR(LimitProcessorTime(job.cpu_ms_max()));
     const Program program = FromWire(job.program());
     absl::StatusOr<CompileOutcome> outcome = absl::InternalError("not compiled");
@@ -155,6 +161,7 @@ class CompileServer {
 
   absl::StatusOr<std::unique_ptr<Compiler>> compiler_;
   const CompilerInfo unavailable_;
+  bool become_idle_;
 };
 
 int Serve(FramedChannel channel, CompileServer server) {
@@ -180,7 +187,6 @@ int Serve(FramedChannel channel, CompileServer server) {
 
 int RunCompileRole(int socket, const CompileRoleOptions& options) {
   FramedChannel channel((UniqueFd(socket)));
-  if (options.idle_priority) BecomeIdle();
   CompilerInfo unavailable;
   unavailable.kind = options.compiler;
   unavailable.path = options.library;
@@ -188,7 +194,8 @@ int RunCompileRole(int socket, const CompileRoleOptions& options) {
       options.compiler == "host" ? StartHost(socket, options, unavailable.sandbox)
                                  : StartNvrtc(socket, options, unavailable.sandbox);
   unavailable.detail = std::string(compiler.status().message());
-  return Serve(std::move(channel), CompileServer(std::move(compiler), std::move(unavailable)));
+  return Serve(std::move(channel),
+               CompileServer(std::move(compiler), std::move(unavailable), options.idle_priority));
 }
 
 }  // namespace hone

@@ -190,6 +190,55 @@ TEST_F(CompilePoolFaultsTest, MissingBuiltinsAreNamedAndFoundAgainWithoutARestar
   ExpectWorks(**pool);
 }
 
+// Whether any process was started with `text` in its command line.
+bool SomeProcessNames(const std::string& text) {
+  const auto names = ListDirectory("/proc");
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    const auto line = ReadKernelFile(absl::StrCat("/proc/", name, "/cmdline"));
+    if (line.ok() && line->find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+Program CpuProgram(const std::string& source) {
+  Program program = CudaProgram(source, "cpu");
+  program.name_expressions = {"k"};
+  return program;
+}
+
+TEST(HostCompilePoolTest, CompilesConfinedAndEndsEveryToolAtTheLimit) {
+  const TemporaryDirectory scratch = *TemporaryDirectory::Create();
+  CompilePoolOptions options = NvrtcOptions();
+  options.nvrtc = false;
+  options.host = true;
+  options.scratch_directory = scratch.path();
+  auto pool = CompilePool::Create(std::move(options));
+  ASSERT_THAT(pool, IsOk());
+  const auto info = (*pool)->Select("cpu", 0);
+  if (!info.ok()) GTEST_SKIP() << info.status();
+
+  const auto good = (*pool)->Compile(CpuProgram("__global__ void k(int* a) { a[0] = 1; }\n"), {});
+  ASSERT_THAT(good, IsOk());
+  ASSERT_TRUE(good->artifact.has_value()) << good->log;
+  EXPECT_EQ(good->artifact->format, ArtifactFormat::kHostElf);
+  EXPECT_EQ(good->artifact->builder, info->builder);
+
+  if (info->sandbox != "none") {
+    const auto leak = (*pool)->Compile(CpuProgram("#include \"/etc/passwd\"\n"), {});
+    ASSERT_THAT(leak, IsOk());
+    ASSERT_TRUE(leak->rejection.has_value());
+    EXPECT_THAT(leak->log, testing::Not(HasSubstr("root:")));
+  }
+
+  const auto endless = (*pool)->Compile(CpuProgram(TypeTree(20)), WithTimeout(absl::Seconds(1)));
+  ASSERT_THAT(endless, IsOk());
+  ASSERT_TRUE(endless->rejection.has_value());
+  EXPECT_EQ(endless->rejection->kind, RejectionKind::kTimeout) << endless->rejection->detail;
+  // Idle workers carry the directory in their own command line.
+  (*pool)->Shutdown();
+  EXPECT_TRUE(Eventually([&] { return !SomeProcessNames(scratch.path()); }));
+}
+
 // scenario P52
 TEST_F(CompilePoolFaultsTest, WithoutNvrtcThePoolStartsAndSaysWhatIsMissing) {
   const TemporaryDirectory nothing = *TemporaryDirectory::Create();
