@@ -33,6 +33,8 @@ constexpr int kMessageBytesMax = 64 << 20;
 // After a restart of the daemon the next try must not be far away.
 constexpr int kReconnectFirstMs = 100;
 constexpr int kReconnectMaxMs = 1000;
+// How long one attempt may take (gRPC's name for it misleads); a refused one fails at once anyway.
+constexpr int kConnectTimeoutMs = 5000;
 
 // gRPC servers take more frequent pings for an attack (ENHANCE_YOUR_CALM) and close the connection.
 constexpr int kKeepaliveMs = 5 * 60 * 1000;
@@ -93,10 +95,10 @@ grpc::ChannelArguments Arguments(bool is_unix) {
   arguments.SetServiceConfigJSON(kServiceConfig);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectFirstMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   if (is_unix) {
     // A proxy for the web has no business with a local socket, but gRPC would ask it.
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectFirstMs);
   } else {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);

@@ -24,8 +24,9 @@ class ClientOnDaemonTest : public testing::Test {
     absl::StatusOr<TemporaryDirectory> directory = TemporaryDirectory::Create();
     ASSERT_THAT(directory, IsOk());
     directory_ = new TemporaryDirectory(*std::move(directory));
+    // Compile workers run at idle priority, so a busy machine makes them slow.
     absl::StatusOr<std::unique_ptr<DaemonProcess>> daemon =
-        DaemonProcess::Start(directory_->path());
+        DaemonProcess::Start(directory_->path(), {.arguments = {"--compile-timeout", "5m"}});
     ASSERT_THAT(daemon, IsOk());
     daemon_ = daemon->release();
     daemon_->WaitForEngine();
@@ -89,8 +90,9 @@ bool CopiesRightly(const Kernel& kernel, int64_t n, size_t offset) {
 }
 
 TEST_F(ClientOnDaemonTest, AServedKernelIsRightAtEverySizeAndOffset) {
-  absl::StatusOr<Kernel> kernel = Connected(true).GetKernel(
-      {.template_name = "copy_1d", .params = {{"T", "F32"}, {"n", 4096}}});
+  absl::StatusOr<Kernel> kernel = Connected(true).GetKernel({.template_name = "copy_1d",
+                                                             .params = {{"T", "F32"}, {"n", 4096}},
+                                                             .max_wait = absl::Minutes(5)});
   ASSERT_THAT(kernel, IsOk());
   EXPECT_EQ(kernel->response().kernel().architecture(), "cpu");
   for (const int64_t n : {0, 1, 255, 1023, 1025, 4096, 5001}) {
@@ -101,8 +103,9 @@ TEST_F(ClientOnDaemonTest, AServedKernelIsRightAtEverySizeAndOffset) {
 }
 
 TEST_F(ClientOnDaemonTest, KernelsOfTheCpuDeviceRunOnlyWhereTheClientAllowsIt) {
-  absl::StatusOr<Kernel> kernel = Connected(false).GetKernel(
-      {.template_name = "copy_1d", .params = {{"T", "F32"}, {"n", 4096}}});
+  absl::StatusOr<Kernel> kernel = Connected(false).GetKernel({.template_name = "copy_1d",
+                                                              .params = {{"T", "F32"}, {"n", 4096}},
+                                                              .max_wait = absl::Minutes(5)});
   ASSERT_THAT(kernel, IsOk());
   LaunchArguments arguments;
   arguments.sizes = {{"n", 0}};
@@ -153,7 +156,9 @@ TEST_F(ClientOnDaemonTest, RunTellsWhatItCannotDo) {
 }
 
 TEST_F(ClientOnDaemonTest, ScalarsMayBeGivenPerLaunch) {
-  ASSERT_EQ(Hone({"run", "rmsnorm", "rows=3", "cols=64", "eps=0.5", "--verify"}), cli::kExitOk)
+  ASSERT_EQ(
+      Hone({"run", "rmsnorm", "rows=3", "cols=64", "eps=0.5", "--max-wait", "300", "--verify"}),
+      cli::kExitOk)
       << err_;
   EXPECT_THAT(out_, HasSubstr("verified"));
 }
