@@ -290,7 +290,8 @@ absl::StatusOr<CompileOutcome> HostCompiler::Compile(const Program& given,
   outcome.log_truncated_bytes =
       TruncateLog(outcome.log, options_.log_bytes_max) + run.log_dropped_bytes;
 
-  if (run.timed_out) {
+  // The second: a limit on processor time, which a worker may have set too.
+  if (run.timed_out || absl::StrContains(run.log, "CPU time limit exceeded")) {
     outcome.rejection = Rejection{
         RejectionKind::kTimeout,
         absl::StrCat("compiling took longer than ", absl::FormatDuration(options.timeout))};
