@@ -111,7 +111,10 @@ TEST_F(SandboxTest, LimitsHold) {
 TEST(LimitProcessorTimeTest, EndsAProcessThatComputesTooLong) {
   const auto spin = [] {
     if (!LimitProcessorTime(1).ok()) ::_exit(1);
-    for (volatile uint64_t i = 0;; i = i + 1) {
+    volatile uint64_t spun = 0;
+    while (true) {
+      const uint64_t next = spun + 1;
+      spun = next;
     }
   };
   EXPECT_EXIT(spin(), testing::KilledBySignal(SIGXCPU), "");
