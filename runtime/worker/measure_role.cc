@@ -1,5 +1,6 @@
 #include "runtime/worker/measure_role.h"
 
+#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -146,6 +147,9 @@ class MeasureServer {
 }  // namespace
 
 int RunMeasureRole(int socket) {
+  // The watcher tells a bad address from other ends by the signal: no library's or sanitizer's
+  // handler may turn it into an exit code.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::signal(fault, SIG_DFL);
   ExitWhenPeerCloses(socket);
   const absl::Status status = MeasureServer(FramedChannel(UniqueFd(socket))).Serve();
   if (status.ok()) return 0;
