@@ -182,6 +182,10 @@ std::string Summary(const TuneBoard& board, const v1::TuneFinished& finished) {
     absl::StrAppend(&text, "stopped early: ", finished.stopped_early(), "\n");
   }
   absl::StrAppend(&text, "key  ", board.started().key(), "\n");
+  if (finished.measured() == 0 && finished.reused() > 0) {
+    absl::StrAppend(&text, "nothing was left to measure; hone show ",
+                    ShortHash(board.started().key()), " lists every candidate\n");
+  }
   return text;
 }
 

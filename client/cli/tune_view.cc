@@ -19,7 +19,8 @@ constexpr int kOtherLines = 5;
 constexpr int kRowsAtLeast = 3;
 
 void PrintStarted(const v1::TuneStarted& started) {
-  std::cout << "tuning on " << started.device() << ": " << started.candidates() << " candidates";
+  std::cout << "tuning on " << started.device() << ": " << started.candidates()
+            << (started.candidates() == 1 ? " candidate" : " candidates");
   if (started.already_measured() > 0) {
     std::cout << ", " << started.already_measured() << " measured already";
   }
@@ -44,8 +45,9 @@ class PlainView : public TuneView {
   }
   void OnEnd(const v1::TuneFinished* finished) override {
     if (finished == nullptr) return;
-    std::cout << "\n";
-    for (const std::string& line : board_.Lines(0)) std::cout << line << "\n";
+    const std::vector<std::string> lines = board_.Lines(0);
+    if (!lines.empty()) std::cout << "\n";
+    for (const std::string& line : lines) std::cout << line << "\n";
     std::cout << "\n" << Summary(board_, *finished) << std::flush;
   }
 
