@@ -59,7 +59,9 @@ configure() {
 
 # The tree that quickstart, test and bundle share. Release; DT_RPATH, which unlike RUNPATH also holds
 # for the libraries of libraries, so that a bundle's bin/ finds everything in its lib/.
+# HONE_CMAKE_OPTIONS adds to the options.
 configure_release() {
+  # shellcheck disable=SC2086
   configure "$1" -DCMAKE_BUILD_TYPE=Release '-DCMAKE_BUILD_RPATH=$ORIGIN/../lib' \
-    -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags
+    -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags ${HONE_CMAKE_OPTIONS:-}
 }

@@ -25,11 +25,12 @@ v1::TemplateSummary ToProto(const CatalogEntry& entry) {
 
 absl::StatusOr<RegisterResult> Register(ServiceContext& context, const Engine& engine,
                                         const Caller& caller, const v1::KernelTemplate& message,
-                                        bool validate_only) {
-  if (!validate_only) HONE_RETURN_IF_ERROR(CheckSourceTrusted(engine, /*from_catalog=*/false));
-  HONE_ASSIGN_OR_RETURN(RegisterResult result,
-                        context.catalog->Register(message, {.validate_only = validate_only}));
-  if (!validate_only && !result.already_registered) {
+                                        const RegisterOptions& options) {
+  if (!options.validate_only) {
+    HONE_RETURN_IF_ERROR(CheckSourceTrusted(engine, /*from_catalog=*/false));
+  }
+  HONE_ASSIGN_OR_RETURN(RegisterResult result, context.catalog->Register(message, options));
+  if (!options.validate_only && !result.already_registered) {
     LogEvent("template_registered")
         .Add("template", result.entry->kernel_template->name())
         .Add("version", result.entry->kernel_template->spec().version)
@@ -63,7 +64,7 @@ absl::StatusOr<CatalogEntryPtr> TemplateToTune(ServiceContext& context, const En
   }
   HONE_ASSIGN_OR_RETURN(RegisterResult result,
                         Register(context, engine, caller, request.inline_template(),
-                                 /*validate_only=*/false));
+                                 {.inline_template = true}));
   return std::move(result.entry);
 }
 
@@ -106,7 +107,7 @@ void RegisterTemplate(ServiceContext& context,
   }
   WithEngine(context, call, [&context, call](Engine& engine) {
     const auto result = Register(context, engine, call->caller(), call->request().template_(),
-                                 call->request().validate_only());
+                                 {.validate_only = call->request().validate_only()});
     if (!result.ok()) return call->Fail(result.status());
     v1::RegisterTemplateResponse response;
     *response.mutable_summary() = ToProto(*result->entry);

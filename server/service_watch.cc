@@ -9,7 +9,7 @@
 namespace hone {
 namespace {
 
-constexpr size_t kNameBytesMax = 64;
+constexpr size_t kTemplateNameBytesMax = 64;
 
 // One client's subscription, which may begin after the client has left.
 class Watching {
@@ -60,10 +60,10 @@ class Watching {
 StreamCleanup Watch(ServiceContext& context, const Caller&, const v1::WatchRequest& request,
                     StreamPtr stream) {
   const std::string& name = request.template_name();
-  if (name.size() > kNameBytesMax) {
+  if (name.size() > kTemplateNameBytesMax) {
     stream->End(InvalidField(
         "template_name",
-        absl::StrCat("has ", name.size(), " bytes; names have at most ", kNameBytesMax)));
+        absl::StrCat("has ", name.size(), " bytes; names have at most ", kTemplateNameBytesMax)));
     return [] {};
   }
   auto watching = std::make_shared<Watching>();

@@ -3,6 +3,8 @@
 #include <iostream>
 #include <map>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/errors.h"
 #include "client/cpp/channel.h"
 #include "runtime/base/default_paths.h"
@@ -56,6 +58,23 @@ void AddSubcommands(CLI::App& app, Environment& environment) {
   AddArtifact(app, environment);
 }
 
+// What is wrong, and where to read how it is right.
+std::string UsageText(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  const std::vector<std::string> extras = app.remaining();
+  if (used.empty() && !extras.empty() && extras.front().front() != '-') {
+    return absl::StrCat(
+        "hone: unknown command '", extras.front(), "'; there are ",
+        absl::StrJoin(
+            app.get_subcommands([](const CLI::App*) { return true; }), ", ",
+            [](std::string* out, const CLI::App* command) { *out += command->get_name(); }),
+        "\n");
+  }
+  const std::string command =
+      used.empty() ? "hone" : absl::StrCat("hone ", used.front()->get_name());
+  return absl::StrCat(command, ": ", error.what(), "\nSee ", command, " --help\n");
+}
+
 }  // namespace
 
 absl::StatusOr<Client> Environment::Connect(bool enable_cpu_device) const {
@@ -85,7 +104,9 @@ int Main(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::cerr << UsageText(app, error);
+    return kExitUsage;
   }
   if (!environment.action) {
     std::cerr << app.help();

@@ -4,7 +4,6 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/json.h"
-#include "client/cli/params.h"
 #include "client/cli/problem_options.h"
 #include "runtime/base/status_macros.h"
 
@@ -20,11 +19,7 @@ void PrintKey(const std::string& title, const std::string& key,
 }
 
 absl::Status Run(const Environment& environment, const ProblemOptions& problem) {
-  v1::ExplainKeyRequest request;
-  request.mutable_template_()->set_name(problem.name);
-  HONE_ASSIGN_OR_RETURN(const Params params, ParseParams(problem.assignments));
-  SetParams(params, request.mutable_params());
-  *request.mutable_target() = problem.ToTarget();
+  HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyRequest request, problem.ToExplainKeyRequest());
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyResponse reply, client.ExplainKey(request));
   if (environment.json) return PrintJson(reply);

@@ -37,11 +37,6 @@ struct Asked {
   std::map<std::string, double> scalars;  // per launch
 };
 
-bool LooksLikeKey(const std::string& text) {
-  return text.size() >= 6 && text.size() <= 64 &&
-         text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 ParamValue FromProto(const v1::Value& value) {
   if (value.has_integer()) return value.integer();
   if (value.has_flag()) return value.flag();

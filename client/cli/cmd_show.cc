@@ -1,4 +1,4 @@
-// hone show KEY
+// hone show KEY|NAME k=v...
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -8,6 +8,8 @@
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/cli/params.h"
+#include "client/cli/problem_options.h"
 #include "client/cli/table.h"
 #include "client/cli/terminal.h"
 #include "client/cli/tune_board.h"
@@ -80,8 +82,17 @@ void PrintRejected(const std::vector<v1::MeasurementInfo>& rejected, bool all) {
   for (const std::string& line : ExclusionLines(excluded)) std::cout << line << "\n";
 }
 
-absl::Status Run(const Environment& environment, const std::string& key, bool all) {
+// The key of a template's problem, whether or not it is tuned.
+absl::StatusOr<std::string> KeyOf(const Client& client, const ProblemOptions& problem) {
+  if (problem.assignments.empty() && LooksLikeKey(problem.name)) return problem.name;
+  HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyRequest request, problem.ToExplainKeyRequest());
+  HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyResponse reply, client.ExplainKey(request));
+  return reply.tuning_key();
+}
+
+absl::Status Run(const Environment& environment, const ProblemOptions& problem, bool all) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
+  HONE_ASSIGN_OR_RETURN(const std::string key, KeyOf(client, problem));
   HONE_ASSIGN_OR_RETURN(const v1::GetTuningResponse reply, client.GetTuning(key));
   if (environment.json) return PrintJson(reply);
   const v1::TuningSummary& summary = reply.summary();
@@ -99,19 +110,12 @@ void AddShow(CLI::App& app, Environment& environment) {
   CLI::App* command = app.add_subcommand(
       "show", "Every candidate of one tuning as bars, and why others were rejected");
   command->group("Results");
-  struct Options {
-    std::string key;
-    bool all = false;
-  };
-  auto options = std::make_shared<Options>();
-  command
-      ->add_option("KEY", options->key, "Tuning key from `hone list`, or at least 6 digits of it")
-      ->required();
-  command->add_flag("--all", options->all, "Also each point that a constraint excludes");
-  command->callback([&environment, options] {
-    environment.action = [&environment, options] {
-      return Run(environment, options->key, options->all);
-    };
+  auto problem = AddProblemOptions(*command, "KEY|NAME",
+                                   "Tuning key from `hone list`, 6 digits at least, or a template");
+  auto all = std::make_shared<bool>(false);
+  command->add_flag("--all", *all, "Also each point that a constraint excludes");
+  command->callback([&environment, problem, all] {
+    environment.action = [&environment, problem, all] { return Run(environment, *problem, *all); };
   });
 }
 

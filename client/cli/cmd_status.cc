@@ -34,7 +34,9 @@ void PrintCompilers(const v1::GetStatusResponse& status) {
 void PrintCounters(const v1::GetStatusResponse& status) {
   Table table({{"counter"}, {"since start", true}});
   const std::map<std::string, int64_t> sorted(status.counters().begin(), status.counters().end());
-  for (const auto& [name, count] : sorted) table.Add({name, absl::StrCat(count)});
+  for (const auto& [name, count] : sorted) {
+    if (count != 0) table.Add({name, absl::StrCat(count)});
+  }
   if (!table.empty()) std::cout << "\n" << table.Text();
 }
 

@@ -76,7 +76,9 @@ std::string FormatDevice(const v1::DeviceFingerprint& device) {
   if (device.memory_bytes() > 0) {
     absl::StrAppend(&text, ", ", FormatBytes(device.memory_bytes()));
   }
-  if (!device.slice().empty()) absl::StrAppend(&text, ", slice ", device.slice());
+  if (!device.slice().empty()) {
+    absl::StrAppend(&text, device.kind() == "cuda" ? ", slice " : ", ", device.slice());
+  }
   return text;
 }
 

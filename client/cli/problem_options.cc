@@ -1,5 +1,8 @@
 #include "client/cli/problem_options.h"
 
+#include "client/cli/params.h"
+#include "runtime/base/status_macros.h"
+
 namespace hone::cli {
 
 v1::Target ProblemOptions::ToTarget() const {
@@ -8,6 +11,15 @@ v1::Target ProblemOptions::ToTarget() const {
   target.set_device_index(device);
   target.set_driver_version(driver_version);
   return target;
+}
+
+absl::StatusOr<v1::ExplainKeyRequest> ProblemOptions::ToExplainKeyRequest() const {
+  v1::ExplainKeyRequest request;
+  request.mutable_template_()->set_name(name);
+  HONE_ASSIGN_OR_RETURN(const Params params, ParseParams(assignments));
+  SetParams(params, request.mutable_params());
+  *request.mutable_target() = ToTarget();
+  return request;
 }
 
 std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::string& name,
@@ -26,6 +38,11 @@ std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::
                   "CUDA driver that will load the binary, for example 12040 for 12.4")
       ->check(CLI::NonNegativeNumber);
   return options;
+}
+
+bool LooksLikeKey(const std::string& text) {
+  return text.size() >= 6 && text.size() <= 64 &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 }  // namespace hone::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
 #include "hone/v1/kernel_service.pb.h"
 
 namespace hone::cli {
@@ -18,10 +19,14 @@ struct ProblemOptions {
   int driver_version = 0;
 
   v1::Target ToTarget() const;
+  absl::StatusOr<v1::ExplainKeyRequest> ToExplainKeyRequest() const;
 };
 
 // Adds NAME, the assignments and the target's options. `name_help` says what NAME may be.
 std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::string& name,
                                                   const std::string& name_help);
+
+// Whether the text can be a tuning key or its beginning.
+bool LooksLikeKey(const std::string& text);
 
 }  // namespace hone::cli

@@ -118,7 +118,7 @@ absl::StatusOr<std::vector<Config>> KernelAssembler::WithFallback(
   HONE_ASSIGN_OR_RETURN(const ConfigSpace space, Space(request));
   const auto accepts = [&](const Config& config) {
     const auto outline = builder.Outline(config);
-    return outline.ok() && AcceptsEveryInput(*outline);
+    return outline.ok() && AcceptsEveryInput(*request.kernel_template, *outline);
   };
   if (accepts(first)) return std::vector<Config>{first};
 

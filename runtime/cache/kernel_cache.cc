@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "runtime/base/error_info.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/answer_memory.h"
 #include "runtime/cache/deadline_timer.h"
 #include "runtime/cache/executor.h"
+#include "runtime/cache/explain_keys.h"
 #include "runtime/cache/kernel_resolver.h"
+#include "runtime/cache/miss.h"
 #include "runtime/cache/resolved_request.h"
 #include "runtime/cache/tune_run.h"
 #include "runtime/cache/tune_scheduler.h"
@@ -25,10 +25,6 @@ namespace {
 
 // Threads for look-ups that never compile: they must not queue behind those that do.
 constexpr int kLookupThreads = 4;
-
-bool IsTuned(const KernelAnswer& answer) {
-  return answer.source == AnswerSource::kTuned || answer.source == AnswerSource::kBucket;
-}
 
 // One caller's callback, called once whoever comes first: the answer or the deadline.
 class Waiter {
@@ -48,20 +44,6 @@ class Waiter {
   const KernelCache::Done done_;
 };
 
-std::string PolicyName(Policy policy) {
-  switch (policy) {
-    case Policy::kBestAvailable:
-      return "BEST_AVAILABLE";
-    case Policy::kWaitTuned:
-      return "WAIT_TUNED";
-    case Policy::kNoWait:
-      return "NO_WAIT";
-    case Policy::kFrozen:
-      return "FROZEN";
-  }
-  return "UNKNOWN";
-}
-
 class KernelCacheImpl : public KernelCache {
  public:
   KernelCacheImpl(CachingCompiler* compiler, KernelStore* store, std::vector<DeviceLane> lanes,
@@ -70,6 +52,7 @@ class KernelCacheImpl : public KernelCache {
         store_(store),
         options_(options),
         resolver_(compiler, store, options.compile_timeout),
+        memory_(options.memory_entries_max),
         scheduler_(compiler, store, &resolver_, std::move(lanes), options,
                    [this](const TuneRunImpl& run, const Winner& winner) { OnWinner(run, winner); }),
         builds_(options.threads, options.queue_max),
@@ -96,7 +79,10 @@ class KernelCacheImpl : public KernelCache {
     return std::shared_ptr<TuneRun>(std::move(run));
   }
 
-  absl::StatusOr<KeyExplanation> Explain(const KernelRequest& request) override;
+  absl::StatusOr<KeyExplanation> Explain(const KernelRequest& request) override {
+    HONE_ASSIGN_OR_RETURN(const ResolvedRequest resolved, Resolve(request));
+    return ExplainKeys(resolved, resolver_.assembler(), *compiler_, *store_);
+  }
 
   int64_t Watch(std::string template_name, WatchListener listener) override;
   void Unwatch(int64_t id) override {
@@ -118,11 +104,10 @@ class KernelCacheImpl : public KernelCache {
     WatchListener listener;
   };
 
-  absl::StatusOr<ResolvedRequest> Resolve(const KernelRequest& request) const;
+  absl::StatusOr<ResolvedRequest> Resolve(const KernelRequest& request) const {
+    return ResolveRequest(request, scheduler_.devices());
+  }
   std::optional<KernelAnswer> FindResolved(const ResolvedRequest& request, Policy policy);
-  int64_t Epoch();
-  // Only if no winner was decided since `epoch`, the Epoch() from before the answer was resolved.
-  void Remember(const ResolvedRequest& request, const KernelAnswer& answer, int64_t epoch);
   absl::StatusOr<KernelAnswer> Compiled(const ResolvedRequest& request, CompilePriority priority);
   void OnWinner(const TuneRunImpl& run, const Winner& winner);
 
@@ -133,8 +118,6 @@ class KernelCacheImpl : public KernelCache {
   void AnswerFlight(const std::string& flight, const absl::StatusOr<KernelAnswer>& answer);
   void OnDeadline(const std::shared_ptr<Waiter>& waiter, const ResolvedRequest& request,
                   Policy policy, absl::Duration waited);
-  absl::Status Missing(const ResolvedRequest& request, Policy policy) const;
-  void RecordMiss(const ResolvedRequest& request, Policy policy);
 
   CachingCompiler* const compiler_;
   KernelStore* const store_;
@@ -144,11 +127,7 @@ class KernelCacheImpl : public KernelCache {
   std::atomic<int64_t> memory_hits_{0}, store_hits_{0}, misses_{0}, joined_waiters_{0};
   std::atomic<bool> stopped_{false};
 
-  Mutex memory_mutex_;
-  absl::flat_hash_map<std::string, KernelAnswer> memory_ ABSL_GUARDED_BY(memory_mutex_);
-  std::deque<std::string> memory_order_ ABSL_GUARDED_BY(memory_mutex_);
-  // Grows with every winner.
-  int64_t memory_epoch_ ABSL_GUARDED_BY(memory_mutex_) = 0;
+  AnswerMemory memory_;
 
   Mutex flights_mutex_;
   std::map<std::string, Flight> flights_ ABSL_GUARDED_BY(flights_mutex_);
@@ -165,105 +144,15 @@ class KernelCacheImpl : public KernelCache {
   DeadlineTimer timer_;
 };
 
-absl::StatusOr<ResolvedRequest> KernelCacheImpl::Resolve(const KernelRequest& request) const {
-  ResolvedRequest resolved;
-  resolved.kernel_template = request.kernel_template;
-  HONE_ASSIGN_OR_RETURN(resolved.problem,
-                        Problem::Create(*request.kernel_template, request.values));
-  resolved.policy = MeasuringPolicy().ToString();
-
-  const TargetSpec& target = request.target;
-  const std::vector<DeviceInfo>& devices = scheduler_.devices();
-  const DeviceInfo* local = nullptr;
-  if (target.device) {
-    resolved.device = target.device;
-    resolved.architecture =
-        target.architecture.empty() ? target.device->architecture : target.architecture;
-    for (const DeviceInfo& device : devices) {
-      if (device.fingerprint == *target.device) local = &device;
-    }
-    if (resolved.device->kind == "cpu" && target.architecture.empty()) {
-      resolved.architecture = "cpu";
-    }
-  } else if (!target.architecture.empty()) {
-    resolved.architecture = target.architecture;
-    for (const DeviceInfo& device : devices) {
-      if (local == nullptr && device.architecture == target.architecture) local = &device;
-    }
-  } else {
-    if (target.device_index < 0 ||
-        (target.device_index >= static_cast<int>(devices.size()) && !devices.empty())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "target.device_index: ", target.device_index, " does not exist; this daemon ",
-          "has devices 0 to ", static_cast<int>(devices.size()) - 1));
-    }
-    if (devices.empty()) {
-      ErrorInfo info;
-      info.reason = "NO_DEVICE";
-      return WithErrorInfo(
-          absl::FailedPreconditionError("target: this daemon has no device; name an architecture, "
-                                        "for example sm_90a"),
-          info);
-    }
-    local = &devices[static_cast<size_t>(target.device_index)];
-  }
-  if (local != nullptr) {
-    resolved.device = local->fingerprint;
-    resolved.architecture = local->architecture;
-    resolved.facts = local->Facts();
-    resolved.driver = local->driver;
-    resolved.local = true;
-  }
-  resolved.driver_version = target.driver_version != 0 ? target.driver_version
-                            : local != nullptr         ? local->driver_version
-                                                       : 0;
-  HONE_RETURN_IF_ERROR(request.kernel_template->SupportsArchitecture(resolved.architecture));
-  return resolved;
-}
-
 std::optional<KernelAnswer> KernelCacheImpl::FindResolved(const ResolvedRequest& request,
                                                           Policy policy) {
-  const std::string identity = request.Identity();
-  MutexLock lock(&memory_mutex_);
-  const auto it = memory_.find(identity);
-  if (it == memory_.end()) return std::nullopt;
-  if (policy == Policy::kWaitTuned && !IsTuned(it->second)) return std::nullopt;
-  ++memory_hits_;
-  return it->second;
-}
-
-int64_t KernelCacheImpl::Epoch() {
-  MutexLock lock(&memory_mutex_);
-  return memory_epoch_;
-}
-
-void KernelCacheImpl::Remember(const ResolvedRequest& request, const KernelAnswer& answer,
-                               int64_t epoch) {
-  std::string identity = request.Identity();
-  MutexLock lock(&memory_mutex_);
-  if (epoch != memory_epoch_) return;
-  if (memory_.insert_or_assign(identity, answer).second) {
-    memory_order_.push_back(std::move(identity));
-  }
-  while (static_cast<int64_t>(memory_order_.size()) > options_.memory_entries_max) {
-    memory_.erase(memory_order_.front());
-    memory_order_.pop_front();
-  }
+  auto found = memory_.Find(request.Identity(), policy == Policy::kWaitTuned);
+  if (found) ++memory_hits_;
+  return found;
 }
 
 void KernelCacheImpl::OnWinner(const TuneRunImpl& run, const Winner& winner) {
-  const std::string& digest = run.request().kernel_template->digest();
-  {
-    // A new winner may also be some other problem's bucket or nearest neighbour.
-    MutexLock lock(&memory_mutex_);
-    ++memory_epoch_;
-    std::erase_if(memory_order_, [&](const std::string& identity) {
-      const auto it = memory_.find(identity);
-      if (it != memory_.end() && it->second.kernel->template_digest != digest) return false;
-      memory_.erase(identity);
-      return true;
-    });
-  }
+  memory_.Forget(run.request().kernel_template->digest());
   const std::string& name = run.request().kernel_template->name();
   MutexLock lock(&watch_mutex_);
   for (const auto& [id, watcher] : watchers_) {
@@ -311,7 +200,7 @@ void KernelCacheImpl::Get(KernelRequest request, Done done) {
 void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& request,
                              Policy policy) {
   const bool never_compile = policy == Policy::kNoWait || policy == Policy::kFrozen;
-  const int64_t epoch = Epoch();
+  const int64_t epoch = memory_.Epoch();
   auto found =
       resolver_.Resolve(request, never_compile ? MissingBinary::kSkip : MissingBinary::kGiveUp,
                         CompilePriority::kInteractive, policy == Policy::kWaitTuned);
@@ -321,13 +210,13 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
   }
   if (*found) {
     ++store_hits_;
-    Remember(request, **found, epoch);
-    if (!IsTuned(**found)) RecordMiss(request, policy);
+    memory_.Remember(request.Identity(), **found, epoch);
+    if (!IsTuned(**found)) RecordMiss(request, policy, *store_);
     AnswerFlight(flight, **std::move(found));
     return;
   }
   ++misses_;
-  RecordMiss(request, policy);
+  RecordMiss(request, policy, *store_);
   if (policy == Policy::kWaitTuned) {
     WaitForTune(flight, request);
     return;
@@ -336,7 +225,7 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
     Build(flight, request);
     return;
   }
-  AnswerFlight(flight, Missing(request, policy));
+  AnswerFlight(flight, MissStatus(request, policy, *store_));
   if (policy == Policy::kNoWait) {
     // For the next call; nobody waits, so a full queue just drops it.
     builds_.Submit([this, request] { (void)Compiled(request, CompilePriority::kWarm); });
@@ -345,11 +234,11 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
 
 absl::StatusOr<KernelAnswer> KernelCacheImpl::Compiled(const ResolvedRequest& request,
                                                        CompilePriority priority) {
-  const int64_t epoch = Epoch();
+  const int64_t epoch = memory_.Epoch();
   HONE_ASSIGN_OR_RETURN(auto answer, resolver_.Resolve(request, MissingBinary::kCompile, priority,
                                                        /*only_tuned=*/false));
   if (!answer) return absl::InternalError("a compiling look-up ended without an answer");
-  Remember(request, *answer, epoch);
+  memory_.Remember(request.Identity(), *answer, epoch);
   return *std::move(answer);
 }
 
@@ -436,81 +325,6 @@ void KernelCacheImpl::OnDeadline(const std::shared_ptr<Waiter>& waiter,
     waiter->Answer(std::move(answer));
   });
   if (!queued) waiter->Answer(late());
-}
-
-absl::Status KernelCacheImpl::Missing(const ResolvedRequest& request, Policy policy) const {
-  const std::optional<Key> key = request.TuningKeyOf(request.problem);
-  std::vector<std::string> near;
-  if (request.device) {
-    const auto records =
-        store_->TuningsOf(request.kernel_template->kernel_digest(), request.device->Key());
-    if (records.ok()) {
-      for (const TuningRecord& record : *records) {
-        if (near.size() < 3) near.push_back(record.problem);
-      }
-    }
-  }
-  ErrorInfo info;
-  info.reason = policy == Policy::kFrozen ? "FROZEN_MISS" : "NO_WAIT_MISS";
-  return WithErrorInfo(
-      absl::NotFoundError(absl::StrCat(
-          "nothing is stored for template '", request.kernel_template->name(), "' with ",
-          request.problem.ToString(), " on ", request.architecture, " (policy ", PolicyName(policy),
-          ", key ", key ? key->id().substr(0, 12) : "none without a device",
-          near.empty() ? "" : absl::StrCat("; tuned: ", absl::StrJoin(near, " | ")), ")")),
-      info);
-}
-
-void KernelCacheImpl::RecordMiss(const ResolvedRequest& request, Policy policy) {
-  Miss miss;
-  miss.template_name = request.kernel_template->name();
-  miss.template_digest = request.kernel_template->digest();
-  miss.problem = request.problem.ToString();
-  miss.architecture = request.architecture;
-  miss.policy = PolicyName(policy);
-  miss.count = 1;
-  miss.last_at_unix_ms = absl::ToUnixMillis(absl::Now());
-  // Best effort: the answer does not depend on the record.
-  (void)store_->RecordMiss(miss);
-}
-
-absl::StatusOr<KeyExplanation> KernelCacheImpl::Explain(const KernelRequest& request) {
-  KeyExplanation explanation;
-  HONE_ASSIGN_OR_RETURN(const ResolvedRequest resolved, Resolve(request));
-  explanation.tuning_key = resolved.TuningKeyOf(resolved.problem);
-  HONE_ASSIGN_OR_RETURN(const Config config, resolver_.assembler().Untuned(resolved));
-  HONE_ASSIGN_OR_RETURN(const Program program,
-                        InstantiateProgram(*resolved.kernel_template, resolved.problem, config,
-                                           resolved.architecture));
-  HONE_ASSIGN_OR_RETURN(explanation.artifact_key,
-                        compiler_->KeyFor(program, resolved.driver_version));
-  HONE_ASSIGN_OR_RETURN(const auto artifact, compiler_->Lookup(program, resolved.driver_version));
-  absl::StrAppend(&explanation.state, "binary of ", config.ToString(), ": ",
-                  artifact ? absl::StrCat("stored, built by ", artifact->builder) : "not stored");
-  if (!explanation.tuning_key) {
-    absl::StrAppend(&explanation.state, "; timings need a device");
-    return explanation;
-  }
-  HONE_ASSIGN_OR_RETURN(const auto measurements,
-                        store_->GetMeasurements(explanation.tuning_key->id()));
-  absl::StrAppend(&explanation.state, "; measurements: ", measurements.size());
-  if (!measurements.empty()) return explanation;
-  // A miss: the stored key that differs in the fewest ingredients says why.
-  std::string nearest;
-  size_t fewest = 0;
-  HONE_ASSIGN_OR_RETURN(const TuningPage page,
-                        store_->ListTunings(resolved.kernel_template->name(), 1000, ""));
-  for (const TuningRecord& record : page.records) {
-    const auto difference = explanation.tuning_key->Difference(Key(record.ingredients));
-    if (nearest.empty() || difference.size() < fewest) {
-      fewest = difference.size();
-      nearest =
-          absl::StrCat(record.key.substr(0, 12), " differs in ", absl::StrJoin(difference, ", "));
-    }
-  }
-  absl::StrAppend(&explanation.state, nearest.empty() ? "; nothing of this template is tuned"
-                                                      : "; nearest tuned key " + nearest);
-  return explanation;
 }
 
 int64_t KernelCacheImpl::Watch(std::string template_name, WatchListener listener) {

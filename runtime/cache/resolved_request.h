@@ -3,13 +3,17 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/keys.h"
 #include "runtime/kernel/problem.h"
 
 namespace hone {
+
+struct KernelRequest;
 
 struct ResolvedRequest {
   KernelTemplatePtr kernel_template;
@@ -33,5 +37,10 @@ struct ResolvedRequest {
            (device ? device->Key() : std::string()) + '\n' + std::to_string(driver_version);
   }
 };
+
+// INVALID_ARGUMENT naming the parameter or device index, FAILED_PRECONDITION (NO_DEVICE) without a
+// device and architecture to fall back on.
+absl::StatusOr<ResolvedRequest> ResolveRequest(const KernelRequest& request,
+                                               const std::vector<DeviceInfo>& devices);
 
 }  // namespace hone

@@ -1,6 +1,5 @@
 #include "runtime/compile/check_program.h"
 
-#include <algorithm>
 #include <cctype>
 #include <set>
 
@@ -44,13 +43,6 @@ absl::Status CheckLine(absl::string_view field, absl::string_view text) {
   return absl::OkStatus();
 }
 
-bool IsIdentifier(absl::string_view text) {
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-         });
-}
-
 absl::Status CheckSource(const Program& program, const ProgramLimits& limits) {
   const auto size = static_cast<int64_t>(program.source.size());
   if (size > limits.source_bytes_max) return TooMuch("source bytes", size, limits.source_bytes_max);
@@ -83,7 +75,7 @@ absl::Status CheckHeaders(const Program& program, const ProgramLimits& limits) {
 
 absl::Status CheckDefines(const Program& program) {
   for (const auto& [name, value] : program.defines) {
-    if (!IsIdentifier(name)) {
+    if (!IsMacroName(name)) {
       return absl::InvalidArgumentError(absl::StrCat("defines: '", name, "' is not an identifier"));
     }
     HONE_RETURN_IF_ERROR(CheckLine(absl::StrCat("defines: '", name, "'"), value));

@@ -65,15 +65,8 @@ absl::Status CheckFastCompile(absl::string_view value) {
              : Need(absl::StrJoin(kKnown, ", "));
 }
 
-bool IsIdentifier(absl::string_view text) {
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-         });
-}
-
 absl::Status CheckUndefine(absl::string_view value) {
-  return IsIdentifier(value) ? absl::OkStatus() : Need("an identifier");
+  return IsMacroName(value) ? absl::OkStatus() : Need("an identifier");
 }
 
 absl::Status CheckDefine(absl::string_view value) {
@@ -81,8 +74,8 @@ absl::Status CheckDefine(absl::string_view value) {
       absl::StrSplit(value, absl::MaxSplits('=', 1));
   const bool one_line = std::none_of(value.begin(), value.end(),
                                      [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-  return IsIdentifier(parts.first) && one_line ? absl::OkStatus()
-                                               : Need("NAME or NAME=VALUE on one line");
+  return IsMacroName(parts.first) && one_line ? absl::OkStatus()
+                                              : Need("NAME or NAME=VALUE on one line");
 }
 
 absl::Status CheckInclude(absl::string_view value) {
@@ -221,6 +214,13 @@ absl::Status CompleteValue(const std::vector<std::string>& options, size_t& posi
 }
 
 }  // namespace
+
+bool IsMacroName(absl::string_view text) {
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+         });
+}
 
 absl::StatusOr<std::vector<std::string>> NormalizeOptions(const std::vector<std::string>& options) {
   std::array<std::vector<std::string>, kAllowed.size()> found;

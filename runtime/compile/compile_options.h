@@ -28,4 +28,7 @@ struct ParsedOption {
 // REQUIRES: `normalized` is an element of NormalizeOptions' result.
 ParsedOption SplitOption(absl::string_view normalized);
 
+// Whether a macro can have this name: a C identifier in ASCII.
+bool IsMacroName(absl::string_view text);
+
 }  // namespace hone

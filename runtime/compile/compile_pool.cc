@@ -26,9 +26,11 @@ namespace {
 
 constexpr char kScratchPrefix[] = "hone-compile";
 constexpr char kLockName[] = "in-use";
-// A host compiler is ended by its worker at the limit; the worker itself a little later.
-constexpr absl::Duration kHostGrace = absl::Seconds(1);
 constexpr absl::Duration kLongestLimit = absl::Hours(24);
+
+absl::Duration LimitOf(const CompileOptions& options) {
+  return std::clamp(options.timeout, absl::Milliseconds(1), kLongestLimit);
+}
 
 absl::StatusOr<UniqueFd> LockScratch(const std::string& directory) {
   const std::string path = JoinPath(directory, kLockName);
@@ -170,7 +172,6 @@ CompilerRegistry::Found CompilePool::Locate() const {
   std::vector<std::string> common = {
       absl::StrCat("--header-sets=", header_sets_.directory()),
       absl::StrCat("--memory-bytes=", options_.worker_memory_bytes_max)};
-  if (options_.idle_priority) common.emplace_back("--idle-priority");
 
   CompilerRegistry::Found found;
   if (options_.nvrtc) {
@@ -204,10 +205,20 @@ CompilerRegistry::Found CompilePool::Locate() const {
   return found;
 }
 
-absl::StatusOr<std::unique_ptr<CompileWorker>> CompilePool::StartWorker(const CompilerSpec& spec) {
+bool CompilePool::GivesWay(CompilePriority priority) const {
+  return options_.idle_priority && priority != CompilePriority::kInteractive;
+}
+
+std::string CompilePool::ShelfOf(const CompilerSpec& spec, CompilePriority priority) const {
+  return GivesWay(priority) ? spec.id + " (idle priority)" : spec.id;
+}
+
+absl::StatusOr<std::unique_ptr<CompileWorker>> CompilePool::StartWorker(const CompilerSpec& spec,
+                                                                        CompilePriority priority) {
   CompileWorker::Options worker;
   worker.program = options_.worker_program;
   worker.arguments = spec.arguments;
+  if (GivesWay(priority)) worker.arguments.emplace_back("--idle-priority");
   {
     MutexLock lock(&mutex_);
     if (shutting_down_) return absl::UnavailableError("the compile pool is shutting down");
@@ -220,7 +231,8 @@ absl::StatusOr<std::unique_ptr<CompileWorker>> CompilePool::StartWorker(const Co
 CompilerInfo CompilePool::Describe(const CompilerSpec& spec) {
   CompilerInfo broken;
   broken.kind = spec.kind;
-  absl::StatusOr<std::unique_ptr<CompileWorker>> worker = StartWorker(spec);
+  absl::StatusOr<std::unique_ptr<CompileWorker>> worker =
+      StartWorker(spec, CompilePriority::kInteractive);
   if (!worker.ok()) {
     broken.detail = std::string(worker.status().message());
     return broken;
@@ -237,15 +249,18 @@ CompilerInfo CompilePool::Describe(const CompilerSpec& spec) {
                      end.ToString(), "): ", (*worker)->LastWords());
     return broken;
   }
-  // The first compile finds it warm.
-  if (info->available) shelf_.Put(spec.id, *std::move(worker));
+  // The first compile that somebody waits for finds it warm.
+  if (info->available) {
+    shelf_.Put(ShelfOf(spec, CompilePriority::kInteractive), *std::move(worker));
+  }
   return *std::move(info);
 }
 
-absl::StatusOr<std::unique_ptr<CompileWorker>> CompilePool::GetWorker(
-    const KnownCompiler& compiler) {
-  if (auto idle = shelf_.Take(compiler.spec.id); idle != nullptr) return idle;
-  HONE_ASSIGN_OR_RETURN(std::unique_ptr<CompileWorker> worker, StartWorker(compiler.spec));
+absl::StatusOr<std::unique_ptr<CompileWorker>> CompilePool::GetWorker(const KnownCompiler& compiler,
+                                                                      CompilePriority priority) {
+  if (auto idle = shelf_.Take(ShelfOf(compiler.spec, priority)); idle != nullptr) return idle;
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<CompileWorker> worker,
+                        StartWorker(compiler.spec, priority));
   const ActiveWorker active(*this, worker.get());
   const absl::Status works = worker->Check(Deadline::In(options_.start_timeout));
   if (works.ok()) return worker;
@@ -298,11 +313,8 @@ absl::StatusOr<CompileOutcome> CompilePool::RunJob(const KnownCompiler& compiler
   *job.mutable_program() = ToWire(program, sets);
   job.set_log_bytes_max(options_.log_bytes_max);
   job.set_artifact_bytes_max(options_.artifact_bytes_max);
-  const int64_t timeout_ms = std::clamp<int64_t>(absl::ToInt64Milliseconds(options.timeout), 1,
-                                                 absl::ToInt64Milliseconds(kLongestLimit));
-  job.set_timeout_ms(timeout_ms);
   // The wall clock ends a job first; this ends one whose daemon is gone or stopped.
-  job.set_cpu_ms_max(timeout_ms + 1000);
+  job.set_cpu_ms_max(absl::ToInt64Milliseconds(LimitOf(options)) + 1000);
 
   auto first = TryJob(compiler, job, options, /*last=*/false);
   if (first.has_value()) return *std::move(first);
@@ -313,7 +325,7 @@ std::optional<absl::StatusOr<CompileOutcome>> CompilePool::TryJob(const KnownCom
                                                                   const v1::worker::CompileJob& job,
                                                                   const CompileOptions& options,
                                                                   bool last) {
-  absl::StatusOr<std::unique_ptr<CompileWorker>> worker = GetWorker(compiler);
+  absl::StatusOr<std::unique_ptr<CompileWorker>> worker = GetWorker(compiler, options.priority);
   if (absl::IsUnavailable(worker.status()) && !shutting_down()) {
     MutexLock lock(&mutex_);
     ++(last ? counts_.crashes : counts_.retries);
@@ -324,13 +336,12 @@ std::optional<absl::StatusOr<CompileOutcome>> CompilePool::TryJob(const KnownCom
   absl::StatusOr<CompileOutcome> outcome = absl::InternalError("no outcome");
   {
     const ActiveWorker active(*this, worker->get());
-    const absl::Duration grace = compiler.spec.kind == "host" ? kHostGrace : absl::ZeroDuration();
-    outcome = (*worker)->Compile(job, Deadline::In(options.timeout + grace));
+    outcome = (*worker)->Compile(job, LimitOf(options));
   }
   if (absl::IsDeadlineExceeded(outcome.status())) {
     (*worker)->End();
     spdlog::warn("compile timeout program={} architecture={} limit_ms={}", job.program().name(),
-                 job.program().architecture(), job.timeout_ms());
+                 job.program().architecture(), absl::ToInt64Milliseconds(LimitOf(options)));
     MutexLock lock(&mutex_);
     ++counts_.timeouts;
     return Rejected(RejectionKind::kTimeout,
@@ -338,7 +349,7 @@ std::optional<absl::StatusOr<CompileOutcome>> CompilePool::TryJob(const KnownCom
                                  absl::FormatDuration(options.timeout), "; its worker was killed"));
   }
   if (absl::IsUnavailable(outcome.status())) return AfterDeath(**worker, compiler.spec.id, last);
-  PutBack(compiler.spec.id, *std::move(worker), outcome);
+  PutBack(ShelfOf(compiler.spec, options.priority), *std::move(worker), outcome);
   return outcome;
 }
 
@@ -368,14 +379,14 @@ std::optional<absl::StatusOr<CompileOutcome>> CompilePool::AfterDeath(CompileWor
   return Rejected(RejectionKind::kCrash, std::move(detail));
 }
 
-void CompilePool::PutBack(const std::string& compiler, std::unique_ptr<CompileWorker> worker,
+void CompilePool::PutBack(const std::string& shelf, std::unique_ptr<CompileWorker> worker,
                           const absl::StatusOr<CompileOutcome>& outcome) {
   const bool crashed = outcome.ok() && outcome->rejection.has_value() &&
                        outcome->rejection->kind != RejectionKind::kCompile;
   const bool worn = worker->jobs() >= options_.jobs_per_worker_max ||
                     worker->ResidentBytes() > options_.worker_resident_bytes_max;
   if (!crashed && !worn) {
-    shelf_.Put(compiler, std::move(worker));
+    shelf_.Put(shelf, std::move(worker));
     return;
   }
   MutexLock lock(&mutex_);

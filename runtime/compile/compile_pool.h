@@ -47,6 +47,8 @@ struct CompilePoolOptions {
   absl::Duration worker_idle = absl::Seconds(30);
   absl::Duration start_timeout = absl::Seconds(30);
   absl::Duration probe_interval = absl::Seconds(5);
+  // Work that nobody waits for gives way to everything else on the machine. Interactive compiles
+  // do not: on a busy one they would never end.
   bool idle_priority = true;
 
   ProgramLimits limits;
@@ -99,9 +101,13 @@ class CompilePool : public Compiler {
 
   CompilerRegistry::Found Locate() const;
   CompilerInfo Describe(const CompilerSpec& spec);
-  absl::StatusOr<std::unique_ptr<CompileWorker>> StartWorker(const CompilerSpec& spec);
+  absl::StatusOr<std::unique_ptr<CompileWorker>> StartWorker(const CompilerSpec& spec,
+                                                             CompilePriority priority);
+  bool GivesWay(CompilePriority priority) const;
+  std::string ShelfOf(const CompilerSpec& spec, CompilePriority priority) const;
   // An idle worker or a new one that is known to work.
-  absl::StatusOr<std::unique_ptr<CompileWorker>> GetWorker(const KnownCompiler& compiler);
+  absl::StatusOr<std::unique_ptr<CompileWorker>> GetWorker(const KnownCompiler& compiler,
+                                                           CompilePriority priority);
 
   absl::StatusOr<CompileOutcome> RunJob(const KnownCompiler& compiler, const Program& program,
                                         const CompileOptions& options);
@@ -111,7 +117,7 @@ class CompilePool : public Compiler {
                                                        const CompileOptions& options, bool last);
   std::optional<absl::StatusOr<CompileOutcome>> AfterDeath(CompileWorker& worker,
                                                            const std::string& compiler, bool last);
-  void PutBack(const std::string& compiler, std::unique_ptr<CompileWorker> worker,
+  void PutBack(const std::string& shelf, std::unique_ptr<CompileWorker> worker,
                const absl::StatusOr<CompileOutcome>& outcome);
   bool shutting_down() const;
 

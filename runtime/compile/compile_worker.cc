@@ -1,5 +1,6 @@
 #include "runtime/compile/compile_worker.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "hone/v1/worker.pb.h"
 #include "runtime/base/files.h"
+#include "runtime/base/processor_wait.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/utf8.h"
 #include "runtime/worker/convert.h"
@@ -26,6 +28,7 @@ namespace {
 namespace wire = v1::worker;
 
 constexpr off_t kLastWordsBytes = 2048;
+constexpr absl::Duration kShortestTurn = absl::Milliseconds(50);
 
 std::vector<std::string> Environment(const std::string& scratch_directory) {
   // NVRTC_* changes what NVRTC does; temporary files belong where the sandbox lets them be.
@@ -73,6 +76,10 @@ CompileWorker::~CompileWorker() {
 absl::StatusOr<wire::CompileReplyMessage> CompileWorker::Ask(
     const wire::CompileRequestMessage& request, Deadline deadline) {
   HONE_RETURN_IF_ERROR(channel_.Send(request.SerializeAsString(), deadline));
+  return ReadReply(deadline);
+}
+
+absl::StatusOr<wire::CompileReplyMessage> CompileWorker::ReadReply(Deadline deadline) {
   HONE_ASSIGN_OR_RETURN(const std::string message, channel_.Receive(deadline));
   wire::CompileReplyMessage reply;
   if (!reply.ParseFromString(message)) {
@@ -97,12 +104,33 @@ absl::Status CompileWorker::Check(Deadline deadline) {
   return info.available ? absl::OkStatus() : absl::FailedPreconditionError(info.detail);
 }
 
+bool CompileWorker::AwaitReply(absl::Duration limit) const {
+  const Deadline last = Deadline::In(kStarvedFactor * limit);
+  const absl::Duration begin = MonotonicNow();
+  const absl::Duration waited_before = ProcessorWait(process_.pid());
+  absl::Duration waited;
+  Deadline deadline = Deadline::In(limit);
+  while (true) {
+    pollfd reply = {channel_.fd(), POLLIN, 0};
+    if (::poll(&reply, 1, deadline.remaining_poll_ms()) > 0) return true;
+    if (!deadline.passed()) continue;
+    // A process that has ended takes its share out of the sum.
+    waited = std::max(waited, ProcessorWait(process_.pid()) - waited_before);
+    const absl::Duration left = limit + waited - (MonotonicNow() - begin);
+    if (left <= absl::ZeroDuration() || last.passed()) return false;
+    // Enough of a turn to get somewhere; a starved process earns every moment that it waits.
+    deadline = Deadline::In(std::min(std::max(left, kShortestTurn), last.remaining()));
+  }
+}
+
 absl::StatusOr<CompileOutcome> CompileWorker::Compile(const wire::CompileJob& job,
-                                                      Deadline deadline) {
+                                                      absl::Duration limit) {
   ++jobs_;
   wire::CompileRequestMessage request;
   *request.mutable_compile() = job;
-  HONE_ASSIGN_OR_RETURN(const wire::CompileReplyMessage reply, Ask(request, deadline));
+  HONE_RETURN_IF_ERROR(channel_.Send(request.SerializeAsString(), Deadline::In(limit)));
+  if (!AwaitReply(limit)) return absl::DeadlineExceededError("no reply within the limit");
+  HONE_ASSIGN_OR_RETURN(const wire::CompileReplyMessage reply, ReadReply(Deadline::In(limit)));
   return FromWire(reply.compile());
 }
 

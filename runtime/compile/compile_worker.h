@@ -41,9 +41,11 @@ class CompileWorker {
   // reason.
   absl::Status Check(Deadline deadline);
 
-  // One job. DEADLINE_EXCEEDED and UNAVAILABLE (the process ended) leave the worker useless: call
-  // End.
-  absl::StatusOr<CompileOutcome> Compile(const v1::worker::CompileJob& job, Deadline deadline);
+  // One job. `limit` counts time on the wall without what the job's processes waited for a
+  // processor, up to kStarvedFactor times as long: a busy machine is no fault of the source.
+  // DEADLINE_EXCEEDED and UNAVAILABLE (the process ended) leave the worker useless: call End.
+  static constexpr int kStarvedFactor = 10;
+  absl::StatusOr<CompileOutcome> Compile(const v1::worker::CompileJob& job, absl::Duration limit);
 
   // Kills and reaps; returns how the process ended, if it was faster than the kill.
   ExitStatus End();
@@ -64,7 +66,10 @@ class CompileWorker {
   CompileWorker(Subprocess process, UniqueFd standard_error, std::string scratch_directory);
   absl::StatusOr<v1::worker::CompileReplyMessage> Ask(
       const v1::worker::CompileRequestMessage& request, Deadline deadline);
+  absl::StatusOr<v1::worker::CompileReplyMessage> ReadReply(Deadline deadline);
   absl::StatusOr<CompilerInfo> AskDescription(bool all, Deadline deadline);
+  // False when the limit of Compile passed before anything came.
+  bool AwaitReply(absl::Duration limit) const;
 
   Subprocess process_;
   FramedChannel channel_;

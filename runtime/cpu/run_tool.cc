@@ -42,11 +42,14 @@ absl::StatusOr<ToolRun> RunTool(const ToolOptions& options) {
   const UniqueFd ours(ends[0]);
   UniqueFd theirs(ends[1]);
 
-  const int64_t seconds = absl::ToInt64Seconds(options.timeout) + 5;
+  const std::string seconds = options.timeout == absl::InfiniteDuration()
+                                  ? ""
+                                  : absl::StrCat(absl::ToInt64Seconds(options.timeout) + 5);
   Subprocess::Options spawn;
   spawn.program = "/bin/sh";
-  spawn.arguments = {"-c", "cd \"$1\" && ulimit -t \"$2\" && shift 2 && exec \"$@\"", "sh",
-                     options.directory, absl::StrCat(seconds)};
+  spawn.arguments = {
+      "-c", "cd \"$1\" && { [ -z \"$2\" ] || ulimit -t \"$2\"; } && shift 2 && exec \"$@\"", "sh",
+      options.directory, seconds};
   spawn.arguments.insert(spawn.arguments.end(), options.command.begin(), options.command.end());
   spawn.environment = options.environment;
   spawn.stderr_fd = theirs.get();

@@ -26,8 +26,8 @@ struct ToolOptions {
   int64_t log_bytes_max = 16 << 20;
 };
 
-// Also limits processor time to the timeout, so that what it started ends even if this process is
-// killed first. Errors are about starting it.
+// Also limits processor time to a finite timeout, so that what it started ends even if this process
+// is killed first. Errors are about starting it.
 absl::StatusOr<ToolRun> RunTool(const ToolOptions& options);
 
 }  // namespace hone

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "runtime/base/align.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/kernel/field_error.h"
 
@@ -90,10 +91,6 @@ std::string ParameterNames(const KernelTemplate& kernel_template) {
 
 bool IsDynamic(const Parameter& parameter) {
   return parameter.kind == ParameterKind::kSize && parameter.dynamic;
-}
-
-int64_t AlignUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 }  // namespace

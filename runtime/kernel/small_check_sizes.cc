@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/base/align.h"
 #include "runtime/kernel/instantiate.h"
 #include "runtime/launch/resolve_launch.h"
 
@@ -14,11 +15,7 @@ constexpr int64_t kBaseMax = 257;
 constexpr int64_t kBytesMax = int64_t{64} << 20;
 constexpr int64_t kCoverageMax = int64_t{1} << 40;
 // Guards like `n % 16 == 0` refuse most sizes: how many neighbours are tried.
-constexpr int kStepsMax = 64;
-
-int64_t AlignUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
+constexpr int kNeighboursMax = 64;
 
 class SizeFinder {
  public:
@@ -97,7 +94,7 @@ class SizeFinder {
     const int64_t multiple = parameter.multiple_of;
     int64_t size =
         wish.direction > 0 ? AlignUp(wish.size, multiple) : wish.size / multiple * multiple;
-    for (int i = 0; i < kStepsMax && size >= parameter.min; ++i) {
+    for (int i = 0; i < kNeighboursMax && size >= parameter.min; ++i) {
       sizes[parameter.name] = size;
       if (Allowed(sizes)) return sizes;
       size += wish.direction * multiple;

@@ -1,5 +1,6 @@
 #include "runtime/tune/candidate_builder.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -90,8 +91,11 @@ LaunchArguments OutlineArguments(const LaunchRecipe& recipe, const SizeBindings&
   return arguments;
 }
 
-bool AcceptsEveryInput(const LaunchRecipe& recipe) {
-  if (!recipe.guards.empty()) return false;
+bool AcceptsEveryInput(const KernelTemplate& kernel_template, const LaunchRecipe& recipe) {
+  const std::vector<Expression> declared = DomainGuards(kernel_template);
+  for (const Expression& guard : recipe.guards) {
+    if (std::find(declared.begin(), declared.end(), guard) == declared.end()) return false;
+  }
   for (const RecipeArgument& argument : recipe.arguments) {
     const auto* buffer = std::get_if<RecipeBuffer>(&argument.kind);
     if (buffer != nullptr && buffer->alignment_bytes > SizeBytes(buffer->dtype)) return false;

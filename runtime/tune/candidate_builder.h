@@ -52,8 +52,8 @@ class CandidateBuilder {
 LaunchArguments OutlineArguments(const LaunchRecipe& recipe, const SizeBindings& sizes,
                                  const DeviceFacts& facts);
 
-// True if the recipe accepts every declared input: no guard over sizes, no alignment beyond an
-// element's.
-bool AcceptsEveryInput(const LaunchRecipe& recipe);
+// True if the recipe accepts every declared input: no guard but those of the declared domains, no
+// alignment beyond an element's.
+bool AcceptsEveryInput(const KernelTemplate& kernel_template, const LaunchRecipe& recipe);
 
 }  // namespace hone

@@ -132,7 +132,8 @@ class CompileServer {
     absl::StatusOr<CompileOutcome> outcome = absl::InternalError("not compiled");
     try {
       CompileOptions options;
-      if (job.timeout_ms() > 0) options.timeout = absl::Milliseconds(job.timeout_ms());
+      // The daemon ends a job that takes too long, with all its processes.
+      options.timeout = absl::InfiniteDuration();
       outcome = (*compiler_)->Compile(program, options);
     } catch (const std::bad_alloc&) {
       CompileOutcome crash;

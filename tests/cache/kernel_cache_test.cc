@@ -128,6 +128,14 @@ TEST_F(KernelCacheTest, VectorisedWinnerComesWithAVariantThatAcceptsEveryPointer
       << "the fastest of those that align to one element";
 }
 
+TEST_F(KernelCacheTest, VariantThatRefusesOnlyWhatTheDomainExcludesIsTheFallback) {
+  template_ = SimpleTemplate({.n_multiple_of = 8});
+  Tune(kN);
+  const KernelAnswer answer = Get(kN);
+  ASSERT_THAT(answer.kernel->variants, SizeIs(2));
+  EXPECT_EQ(answer.kernel->variants.back().config.ToString(), "XBLOCK=128 VEC=1");
+}
+
 TEST_F(KernelCacheTest, RestartAnswersFromTheStoreWithoutCompilingOrMeasuring) {
   Tune(kN);
   const int64_t compiles = compiler_.calls();

@@ -67,7 +67,9 @@ TEST_F(CliTest, WrongUsageExitsWith64) {
   EXPECT_EQ(RunMain({"hone"}), kExitUsage);
   EXPECT_THAT(err_, HasSubstr("templates"));
   EXPECT_EQ(RunMain({"hone", "frobnicate"}), kExitUsage);
+  EXPECT_THAT(err_, AllOf(HasSubstr("'frobnicate'"), HasSubstr("explain-key")));
   EXPECT_EQ(RunMain({"hone", "describe"}), kExitUsage);
+  EXPECT_THAT(err_, AllOf(HasSubstr("NAME"), HasSubstr("hone describe --help")));
   EXPECT_EQ(Hone({"get", "copy_1d", "n"}), kExitUsage);
   EXPECT_THAT(err_, HasSubstr("'n' is not name=value"));
   EXPECT_EQ(Hone({"get", "copy_1d", "n=12x"}), kExitUsage);
@@ -186,6 +188,7 @@ TEST_F(CliTest, ListAndShowDrawTheLandscape) {
   EXPECT_EQ(Hone({"list"}), kExitOk);
   EXPECT_THAT(out_, AllOf(HasSubstr("0123456789ab"), HasSubstr("n=64"), HasSubstr("1.00 us")));
 
+  service().explained.set_tuning_key("012345");
   v1::GetTuningResponse& tuning = service().tuning["012345"];
   *tuning.mutable_summary() = summary;
   *tuning.add_measurements() = Timed("A=1", 2000);
@@ -197,6 +200,9 @@ TEST_F(CliTest, ListAndShowDrawTheLandscape) {
   EXPECT_THAT(out_, AllOf(HasSubstr("A=2 *"), HasSubstr("50.0%"), HasSubstr("timeout"),
                           HasSubstr("verified at n=64")));
   EXPECT_LT(out_.find("A=2 *"), out_.find("A=1"));
+  const std::string by_key = out_;
+  EXPECT_EQ(Hone({"show", "copy_1d", "n=64"}), kExitOk);
+  EXPECT_EQ(out_, by_key);
 }
 
 TEST_F(CliTest, GetPrintsSourceAndVariants) {

@@ -1,7 +1,9 @@
 // The pool when compilers hang, crash, are killed, or are not there.
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <thread>
 
 #include "runtime/base/error_info.h"
@@ -48,6 +50,59 @@ TEST_F(CompilePoolFaultsTest, ACompileWithoutEndIsKilledAtItsLimitAndOthersGoOn)
   EXPECT_EQ((*pool)->stats().timeouts, 1);
   EXPECT_EQ(static_cast<int>(Children().size()), (*pool)->stats().idle_workers);
   ExpectWorks(**pool);
+}
+
+// Keeps the test's processes, and many threads that only burn time, on one processor.
+class OneBusyProcessor {
+ public:
+  OneBusyProcessor() {
+    CPU_ZERO(&before_);
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(::sched_getcpu()), &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+    for (int i = 0; i < 12; ++i) {
+      threads_.emplace_back([this] {
+        while (!stop_) {
+        }
+      });
+    }
+  }
+  ~OneBusyProcessor() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+ private:
+  cpu_set_t before_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(CompilePoolFaultsTest, WaitingForAProcessorDoesNotCountAgainstTheLimit) {
+  const Program program = CudaProgram(TypeTree(10));
+  absl::Duration alone;
+  {
+    auto pool = CompilePool::Create(NvrtcOptions());
+    ASSERT_THAT(pool, IsOk());
+    ASSERT_THAT((*pool)->Compile(CudaProgram(TypeTree(1)), {}), IsOk());
+    const absl::Duration begin = MonotonicNow();
+    ASSERT_THAT((*pool)->Compile(program, {}), IsOk());
+    alone = MonotonicNow() - begin;
+  }
+  const absl::Duration limit = 3 * alone;
+  const OneBusyProcessor busy;
+  auto pool = CompilePool::Create(NvrtcOptions());
+  ASSERT_THAT(pool, IsOk());
+  ASSERT_THAT((*pool)->Select("sm_90", 0), IsOk());
+  const absl::Duration begin = MonotonicNow();
+  const auto outcome = (*pool)->Compile(program, WithTimeout(limit));
+  const absl::Duration taken = MonotonicNow() - begin;
+  ASSERT_THAT(outcome, IsOk());
+  EXPECT_TRUE(outcome->artifact.has_value()) << outcome->rejection->detail;
+  EXPECT_GT(taken, limit) << "the machine was not busy enough to show anything";
 }
 
 TEST_F(CompilePoolFaultsTest, AnIncludeThatBlocksIsKilledByTheWallClock) {

@@ -1,6 +1,8 @@
 // The pool in good times: parallelism, idle workers, shutting down, the compilers it finds.
+#include <sched.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/compile/pool_fixture.h"
@@ -81,6 +83,25 @@ TEST_F(CompilePoolTest, WorkersLeaveWhenThereIsNoWork) {
   ASSERT_THAT((*pool)->Compile(Numbered(1), {}), IsOk());
   EXPECT_TRUE(Eventually([] { return Children().empty(); }));
   ASSERT_THAT((*pool)->Compile(Numbered(2), {}), IsOk());
+}
+
+TEST_F(CompilePoolTest, OnlyWorkThatNobodyWaitsForGivesWay) {
+  CompilePoolOptions options = NvrtcOptions();
+  options.idle_priority = true;
+  auto pool = CompilePool::Create(std::move(options));
+  ASSERT_THAT(pool, IsOk());
+  const auto idle_workers = [] {
+    const std::vector<pid_t> all = Children();
+    return std::count_if(all.begin(), all.end(),
+                         [](pid_t pid) { return ::sched_getscheduler(pid) == SCHED_IDLE; });
+  };
+  CompileOptions compile;
+  compile.priority = CompilePriority::kInteractive;
+  ASSERT_THAT((*pool)->Compile(Numbered(1), compile), IsOk());
+  EXPECT_EQ(idle_workers(), 0);
+  compile.priority = CompilePriority::kTune;
+  ASSERT_THAT((*pool)->Compile(Numbered(2), compile), IsOk());
+  EXPECT_EQ(idle_workers(), 1);
 }
 
 TEST_F(CompilePoolTest, WorkersAreReplacedAfterTheirNumberOfJobs) {

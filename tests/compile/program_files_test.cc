@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-auto IsRefused(const std::string& text) {
+auto IsRefusedFor(const std::string& text) {
   return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text));
 }
 
@@ -43,25 +43,25 @@ TEST(CheckProgramTest, NormalisesOptionsAndTheName) {
 TEST(CheckProgramTest, BadFieldsAreNamed) {
   Program program = Trivial();
   program.source = "\xff";
-  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefused("source: not valid UTF-8"));
+  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefusedFor("source: not valid UTF-8"));
   program = Trivial();
   program.source = std::string("a\0b", 3);
-  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefused("source: holds a NUL"));
+  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefusedFor("source: holds a NUL"));
   program = Trivial();
   program.headers = {{"../up.h", ""}};
-  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefused("../up.h"));
+  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefusedFor("../up.h"));
   program.headers = {{"a.h", "1"}, {"a.h", "2"}};
-  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefused("'a.h' is given twice"));
+  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefusedFor("'a.h' is given twice"));
   program = Trivial();
   program.defines = {{"A B", "1"}};
-  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefused("'A B' is not an identifier"));
+  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefusedFor("'A B' is not an identifier"));
   program.defines = {{"A", "1\n#include </etc/passwd>"}};
-  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefused("one line"));
+  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefusedFor("one line"));
   program = Trivial();
   program.name_expressions = {"k\n"};
-  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefused("name_expressions"));
+  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefusedFor("name_expressions"));
   program.name_expressions = {""};
-  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefused("name_expressions"));
+  EXPECT_THAT(CheckProgram(program, ProgramLimits()), IsRefusedFor("name_expressions"));
 }
 
 // scenario P40
@@ -103,7 +103,7 @@ TEST_F(SourceTreeTest, AFileThatIsAlsoADirectoryIsRefused) {
   Program program = Trivial();
   program.headers = {{"a", "x"}, {"a/b.h", "y"}};
   EXPECT_THAT(SourceTree::Create(JoinPath(directory_.path(), "source"), program),
-              IsRefused("'a/b.h'"));
+              IsRefusedFor("'a/b.h'"));
 }
 
 TEST(ScrubPathsTest, GivesTheCallersNamesBack) {
@@ -140,7 +140,7 @@ TEST_F(HeaderSetsTest, ABadSetLeavesNothingAndIsTriedAgain) {
     const std::string second = calls == 1 ? "../escape.h" : "fine.h";
     return std::vector<SourceFile>{{"first.h", "1"}, {second, "2"}};
   });
-  EXPECT_THAT(sets.DirectoryOf("abc"), IsRefused("../escape.h"));
+  EXPECT_THAT(sets.DirectoryOf("abc"), IsRefusedFor("../escape.h"));
   EXPECT_FALSE(PathExists(JoinPath(directory_.path(), "abc")));
   EXPECT_THAT(sets.DirectoryOf("abc"), IsOk());
 }
@@ -148,7 +148,7 @@ TEST_F(HeaderSetsTest, ABadSetLeavesNothingAndIsTriedAgain) {
 TEST_F(HeaderSetsTest, DigestsAreNoPaths) {
   HeaderSets sets = Make([](const std::string&) { return std::vector<SourceFile>(); });
   for (const char* digest : {"", "../x", "a/b", "."}) {
-    EXPECT_THAT(sets.DirectoryOf(digest), IsRefused("is not a digest")) << digest;
+    EXPECT_THAT(sets.DirectoryOf(digest), IsRefusedFor("is not a digest")) << digest;
   }
 }
 

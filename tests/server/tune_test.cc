@@ -257,5 +257,18 @@ TEST_F(TuneTest, AnInlineTemplateIsRegisteredAndTuned) {
   EXPECT_TRUE(server_.catalog().Find("mine", "").ok());
 }
 
+TEST_F(TuneTest, AnEditedInlineTemplateIsTunedUnderTheSameVersion) {
+  v1::TuneRequest request = CopyRequest();
+  request.clear_template_();
+  *request.mutable_inline_template() = CopyTemplate("mine");
+  const Transcript before = Tune(request);
+  ASSERT_TRUE(before.status.ok()) << before.status.error_message();
+  request.mutable_inline_template()->mutable_files(0)->mutable_content()->append("// edited\n");
+  const Transcript after = Tune(request);
+  ASSERT_TRUE(after.status.ok()) << after.status.error_message();
+  EXPECT_NE(before.finished->kernel().template_digest(),
+            after.finished->kernel().template_digest());
+}
+
 }  // namespace
 }  // namespace hone

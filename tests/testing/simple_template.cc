@@ -48,6 +48,7 @@ TemplateSpec SimpleSpec(const SimpleTemplateOptions& options) {
   n.kind = ParameterKind::kSize;
   n.dynamic = true;
   n.min = 0;
+  n.multiple_of = options.n_multiple_of;
   n.bucket = options.bucket;
   n.bucket_values = options.bucket_values;
   spec.params = {type, n};

@@ -19,6 +19,7 @@ struct SimpleTemplateOptions {
   std::vector<std::string> constraints = {};
   BucketRule bucket = BucketRule::kPow2;
   std::vector<int64_t> bucket_values = {};
+  int64_t n_multiple_of = 1;
 };
 
 // Parameters T (F32 F16, default F32) and dynamic n; tunables XBLOCK (default 64) and VEC (default

@@ -1,0 +1,50 @@
+#include "runtime/cache/explain_keys.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/status_macros.h"
+
+namespace hone {
+
+absl::StatusOr<KeyExplanation> ExplainKeys(const ResolvedRequest& request,
+                                           const KernelAssembler& assembler,
+                                           CachingCompiler& compiler, KernelStore& store) {
+  KeyExplanation explanation;
+  explanation.tuning_key = request.TuningKeyOf(request.problem);
+  HONE_ASSIGN_OR_RETURN(const Config config, assembler.Untuned(request));
+  HONE_ASSIGN_OR_RETURN(
+      const Program program,
+      InstantiateProgram(*request.kernel_template, request.problem, config, request.architecture));
+  HONE_ASSIGN_OR_RETURN(explanation.artifact_key, compiler.KeyFor(program, request.driver_version));
+  HONE_ASSIGN_OR_RETURN(const auto artifact, compiler.Lookup(program, request.driver_version));
+  absl::StrAppend(&explanation.state, "binary of ", config.ToString(), ": ",
+                  artifact ? absl::StrCat("stored, built by ", artifact->builder) : "not stored");
+  if (!explanation.tuning_key) {
+    absl::StrAppend(&explanation.state, "; timings need a device");
+    return explanation;
+  }
+  HONE_ASSIGN_OR_RETURN(const auto measurements,
+                        store.GetMeasurements(explanation.tuning_key->id()));
+  absl::StrAppend(&explanation.state, "; measurements: ", measurements.size());
+  if (!measurements.empty()) return explanation;
+  // A miss: the stored key that differs in the fewest ingredients says why.
+  std::string nearest;
+  size_t fewest = 0;
+  HONE_ASSIGN_OR_RETURN(const TuningPage page,
+                        store.ListTunings(request.kernel_template->name(), 1000, ""));
+  for (const TuningRecord& record : page.records) {
+    const auto difference = explanation.tuning_key->Difference(Key(record.ingredients));
+    if (nearest.empty() || difference.size() < fewest) {
+      fewest = difference.size();
+      nearest =
+          absl::StrCat(record.key.substr(0, 12), " differs in ", absl::StrJoin(difference, ", "));
+    }
+  }
+  absl::StrAppend(&explanation.state, nearest.empty() ? "; nothing of this template is tuned"
+                                                      : "; nearest tuned key " + nearest);
+  return explanation;
+}
+
+}  // namespace hone
