@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-v1::TuneEvent Timed(const std::string& config, double median_ns) {
+v1::TuneEvent TimedEvent(const std::string& config, double median_ns) {
   v1::TuneEvent event;
   event.mutable_candidate()->set_config(config);
   event.mutable_candidate()->set_median_ns(median_ns);
@@ -39,9 +39,9 @@ v1::TuneEvent Started() {
 TEST(TuneBoardTest, FastestFirstThenRejected) {
   TuneBoard board;
   board.Add(Started());
-  board.Add(Timed("A=1", 2000));
+  board.Add(TimedEvent("A=1", 2000));
   board.Add(Rejected("A=2", "wrong_result", "max error 0.5\nmore"));
-  board.Add(Timed("A=3", 1000));
+  board.Add(TimedEvent("A=3", 1000));
   const std::vector<std::string> lines = board.Lines(0);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_THAT(lines[0], AllOf(HasSubstr("median"), HasSubstr("GB/s")));
@@ -53,10 +53,10 @@ TEST(TuneBoardTest, FastestFirstThenRejected) {
 
 TEST(TuneBoardTest, LaterRoundsMoveAMedianWithoutANewRow) {
   TuneBoard board;
-  board.Add(Timed("A=1", 2000));
-  EXPECT_FALSE(board.IsNew(Timed("A=1", 1).candidate()));
-  EXPECT_TRUE(board.IsNew(Timed("A=2", 1).candidate()));
-  board.Add(Timed("A=1", 1500));
+  board.Add(TimedEvent("A=1", 2000));
+  EXPECT_FALSE(board.IsNew(TimedEvent("A=1", 1).candidate()));
+  EXPECT_TRUE(board.IsNew(TimedEvent("A=2", 1).candidate()));
+  board.Add(TimedEvent("A=1", 1500));
   const std::vector<std::string> lines = board.Lines(0);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_THAT(lines[1], HasSubstr("1.50 us"));
@@ -64,7 +64,7 @@ TEST(TuneBoardTest, LaterRoundsMoveAMedianWithoutANewRow) {
 
 TEST(TuneBoardTest, AShortScreenShowsTheBestAndCountsTheRest) {
   TuneBoard board;
-  for (int i = 1; i <= 9; ++i) board.Add(Timed("A=" + std::to_string(i), 1000.0 * i));
+  for (int i = 1; i <= 9; ++i) board.Add(TimedEvent("A=" + std::to_string(i), 1000.0 * i));
   board.Add(Rejected("B=1", "compile", "no"));
   const std::vector<std::string> lines = board.Lines(3);
   ASSERT_EQ(lines.size(), 5u);
@@ -81,7 +81,7 @@ TEST(TuneBoardTest, ProgressTellsHowFar) {
   progress.mutable_progress()->set_phase("timing");
   board.Add(progress);
   board.Add(Rejected("B=1", "compile", "no"));
-  board.Add(Timed("A=1", 11200));
+  board.Add(TimedEvent("A=1", 11200));
   EXPECT_EQ(board.ProgressLine(10, false), "[#####.....] 23/46 timing  1 rejected  best 11.20 us");
 }
 
@@ -97,7 +97,7 @@ TEST(TuneBoardTest, RejectionsWithLimitsShowThem) {
 
 TEST(TuneBoardTest, ExcludedPointsAreCountedByConstraint) {
   TuneBoard board;
-  board.Add(Timed("A=1", 1000));
+  board.Add(TimedEvent("A=1", 1000));
   board.Add(Rejected("A=8", "constraint", "constraint \"A <= 4\" does not hold (A=8)"));
   board.Add(Rejected("A=16", "constraint", "constraint \"A <= 4\" does not hold (A=16)"));
   const std::vector<std::string> lines = board.Lines(0);
@@ -109,10 +109,10 @@ TEST(TuneBoardTest, TheSummarySaysWhatWasFoundAndHow) {
   TuneBoard board;
   board.Add(Started());
   v1::TuneFinished finished;
-  *finished.mutable_winner() = Timed("A=3", 1000).candidate();
+  *finished.mutable_winner() = TimedEvent("A=3", 1000).candidate();
   finished.mutable_winner()->set_verified(true);
   finished.mutable_winner()->add_verified_sizes("n=64");
-  *finished.mutable_runner_up() = Timed("A=1", 1100).candidate();
+  *finished.mutable_runner_up() = TimedEvent("A=1", 1100).candidate();
   finished.set_measured(8);
   finished.set_rejected(1);
   const std::string text = Summary(board, finished);
