@@ -111,7 +111,9 @@ TEST_F(DaemonLifeTest, BadUsageExitsWithSixtyFour) {
 // Processes whose parent is `pid`.
 std::vector<int> ChildrenOf(pid_t pid) {
   std::vector<int> children;
-  for (const std::string& name : *ListDirectory("/proc")) {
+  const std::vector<std::string> names =
+      ListDirectory("/proc").value_or(std::vector<std::string>());
+  for (const std::string& name : names) {
     int child = 0;
     if (!absl::SimpleAtoi(name, &child)) continue;
     // "PID (NAME) STATE PPID ..."
