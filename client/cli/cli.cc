@@ -23,7 +23,7 @@ Try it:
   hone templates                              what can be tuned
   hone tune copy_1d T=F32 n=2^24              measure every candidate; the best is kept
   hone list                                   what is kept
-  hone show KEY                               all candidates of one tuning, as bars
+  hone show copy_1d T=F32 n=2^24              all candidates of one tuning, as bars
   hone run copy_1d T=F32 n=2^24+1 --verify    launch the served kernel and check its output
 
 Values: integers as 4096, 2^26, 64Ki, 3*2^20+1; data types as F32; choices as relu; true, false.

@@ -98,7 +98,21 @@ const std::vector<KernelSample>& KernelSamples() {
       {"matmul_tiled", "T=F32 m=130 n=96 k=68", {"m=0", "m=1", "m=65"}},
       {"matmul_tiled", "T=F16 m=40 n=33 k=37", {"m=3"}},
       {"matmul_tiled", "T=BF16 m=64 n=128 k=64", {}},
+      {"matmul_mma", "T=BF16 m=256 n=256 k=128", {"m=0", "m=1", "m=65"}},
+      {"matmul_mma", "T=F16 m=130 n=96 k=72", {"m=3"}},
+      {"matmul_mma", "T=BF16 m=40 n=33 k=37", {}},
   };
+  return samples;
+}
+
+std::vector<KernelSample> KernelSamplesFor(const std::string& architecture) {
+  std::vector<KernelSample> samples;
+  for (const KernelSample& sample : KernelSamples()) {
+    const KernelTemplatePtr found = FindTemplate(TheCatalog(), sample.kernel);
+    if (found != nullptr && found->SupportsArchitecture(architecture).ok()) {
+      samples.push_back(sample);
+    }
+  }
   return samples;
 }
 

@@ -29,6 +29,8 @@ struct KernelSample {
 };
 // Every kernel of the catalog, each of its data types at least once, sizes small and odd.
 const std::vector<KernelSample>& KernelSamples();
+// Of kernels that run on `architecture`.
+std::vector<KernelSample> KernelSamplesFor(const std::string& architecture);
 // "copy_1d_T_F32_n_1000", for parameterised tests.
 std::string NameOf(const KernelSample& sample);
 

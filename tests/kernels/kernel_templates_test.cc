@@ -36,13 +36,14 @@ TEST(KernelTemplatesTest, AllLoadAndAreDescribed) {
     EXPECT_FALSE(entry->readme.empty()) << spec.name;
     EXPECT_FALSE(spec.checks.empty()) << spec.name << " has no reference";
   }
-  EXPECT_THAT(names, testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "matmul_tiled",
-                                            "rmsnorm", "row_sum", "softmax", "transpose"}));
+  EXPECT_THAT(
+      names, testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "matmul_mma", "matmul_tiled",
+                                    "rmsnorm", "row_sum", "softmax", "transpose"}));
 }
 
 TEST(KernelTemplatesTest, EverySampleHasADefaultAndAFewHundredConfigsAtMost) {
-  for (const KernelSample& sample : KernelSamples()) {
-    for (const char* architecture : {"sm_80", "sm_90a", "cpu"}) {
+  for (const std::string architecture : {"sm_80", "sm_90a", "cpu"}) {
+    for (const KernelSample& sample : KernelSamplesFor(architecture)) {
       const ConfigSpace space = SpaceOf(sample.kernel, sample.params, architecture);
       EXPECT_TRUE(space.Default().ok()) << NameOf(sample) << ": " << space.Default().status();
       const auto configs = space.ValidConfigs(400);
@@ -98,6 +99,7 @@ TEST(KernelTemplatesTest, GridsOfHugeProblemsFit) {
       {"row_sum", "T=BF16 rows=16777216 cols=1024"},
       {"softmax", "T=BF16 rows=16777216 cols=1024"},
       {"rmsnorm", "T=BF16 rows=16777216 cols=1024"},
+      {"matmul_mma", "T=BF16 m=4194304 n=4096 k=4096"},
       {"matmul_tiled", "T=BF16 m=4194304 n=4096 k=4096"}};
   for (const auto& [kernel, params] : huge) {
     const KernelTemplatePtr found = FindTemplate(TheCatalog(), kernel);

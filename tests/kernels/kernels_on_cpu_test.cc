@@ -107,7 +107,7 @@ TEST(SoftmaxOnCpuTest, MaskedElementsAreZeroAndMaskedRowsAreNaN) {
   device->Free(y);
 }
 
-INSTANTIATE_TEST_SUITE_P(Catalog, KernelsOnCpuTest, testing::ValuesIn(KernelSamples()),
+INSTANTIATE_TEST_SUITE_P(Catalog, KernelsOnCpuTest, testing::ValuesIn(KernelSamplesFor("cpu")),
                          [](const auto& test) { return NameOf(test.param); });
 
 }  // namespace
