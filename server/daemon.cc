@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "runtime/base/default_paths.h"
 #include "runtime/base/error_info.h"
 #include "runtime/base/files.h"
+#include "runtime/base/notification.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/compile/compile_pool.h"
 #include "runtime/store/sqlite_store.h"
@@ -146,7 +146,7 @@ Daemon::~Daemon() {
 }
 
 void Daemon::Drain() {
-  absl::Notification drained;
+  Notification drained;
   // Tunes end at their next candidate; whoever waits for one is told.
   std::thread stop_tunes([this] { gate_.Shutdown(); });
   std::thread stop_compiles([&] {

@@ -62,9 +62,9 @@ absl::StatusOr<CatalogEntryPtr> TemplateToTune(ServiceContext& context, const En
     return InvalidField("inline_template",
                         "is given together with template; give one of them, not both");
   }
-  HONE_ASSIGN_OR_RETURN(RegisterResult result,
-                        Register(context, engine, caller, request.inline_template(),
-                                 {.inline_template = true}));
+  HONE_ASSIGN_OR_RETURN(
+      RegisterResult result,
+      Register(context, engine, caller, request.inline_template(), {.inline_template = true}));
   return std::move(result.entry);
 }
 

@@ -7,14 +7,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define HONE_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HONE_TSAN 1
-#endif
-#endif
+#include "runtime/base/sanitizers.h"
 
 #ifdef HONE_TSAN
 extern "C" void __tsan_acquire(void* address);

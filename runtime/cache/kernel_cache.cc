@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "runtime/base/error_info.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/notification.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/cache/answer_memory.h"
 #include "runtime/cache/deadline_timer.h"
@@ -387,7 +387,7 @@ std::unique_ptr<KernelCache> KernelCache::Create(CachingCompiler* compiler, Kern
 }
 
 absl::StatusOr<KernelAnswer> KernelCache::GetBlocking(KernelRequest request) {
-  absl::Notification answered;
+  Notification answered;
   absl::StatusOr<KernelAnswer> result = absl::UnknownError("unanswered");
   Get(std::move(request), [&](absl::StatusOr<KernelAnswer> answer) {
     result = std::move(answer);

@@ -12,19 +12,11 @@
 #define HONE_ASAN 1
 #endif
 #endif
-#if defined(__SANITIZE_THREAD__)
-#define HONE_TSAN_FIBERS 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HONE_TSAN_FIBERS 1
-#endif
-#endif
-
 #ifdef HONE_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#ifdef HONE_TSAN_FIBERS
+#ifdef HONE_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -46,7 +38,7 @@ size_t Colour(int index) { return static_cast<size_t>(index % 32) * 128; }
 }  // namespace
 
 FiberSet::~FiberSet() {
-#ifdef HONE_TSAN_FIBERS
+#ifdef HONE_TSAN
   for (Fiber& fiber : fibers_) {
     if (fiber.tsan_fiber != nullptr) __tsan_destroy_fiber(fiber.tsan_fiber);
   }
@@ -81,7 +73,7 @@ Fiber& FiberSet::Start(int index, Main main, void* data) {
     fiber.stack_bottom = base + kPageBytes;
     fiber.stack_bytes = kFiberStackBytes;
     guarded_[slot] = true;
-#ifdef HONE_TSAN_FIBERS
+#ifdef HONE_TSAN
     fiber.tsan_fiber = __tsan_create_fiber(0);
 #endif
   }
@@ -120,7 +112,7 @@ void FiberSet::Switch(Fiber& from, Fiber& to) {
 #ifdef HONE_ASAN
   __sanitizer_start_switch_fiber(&from.fake_stack, to.stack_bottom, to.stack_bytes);
 #endif
-#ifdef HONE_TSAN_FIBERS
+#ifdef HONE_TSAN
   __tsan_switch_to_fiber(to.tsan_fiber, 0);
 #endif
   const transfer_t transfer = boost::context::detail::jump_fcontext(to.context, this);
@@ -135,7 +127,7 @@ HONE_NO_TSAN void FiberSet::Leave(Fiber& to) {
   __asan_handle_no_return();
   __sanitizer_start_switch_fiber(nullptr, to.stack_bottom, to.stack_bytes);
 #endif
-#ifdef HONE_TSAN_FIBERS
+#ifdef HONE_TSAN
   __tsan_switch_to_fiber(to.tsan_fiber, 0);
 #endif
   boost::context::detail::jump_fcontext(to.context, this);
@@ -145,7 +137,7 @@ HONE_NO_TSAN void FiberSet::Leave(Fiber& to) {
 void FiberSet::Enter(Fiber& host) {
   host = Fiber();
   host_ = &host;
-#ifdef HONE_TSAN_FIBERS
+#ifdef HONE_TSAN
   host.tsan_fiber = __tsan_get_current_fiber();
 #endif
 }
@@ -157,7 +149,7 @@ void FiberSet::ForgetSuspended() {
     __asan_unpoison_memory_region(fiber.stack_bottom, fiber.stack_bytes);
   }
 #endif
-#ifdef HONE_TSAN_FIBERS
+#ifdef HONE_TSAN
   // Their shadow call stacks still hold the frames they were left in.
   for (Fiber& fiber : fibers_) {
     if (fiber.tsan_fiber == nullptr) continue;

@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "runtime/base/sanitizers.h"
 
 // For functions that are entered and never returned from: ThreadSanitizer would keep their frames
 // on the fiber's shadow call stack for ever.
-#if defined(__SANITIZE_THREAD__) || defined(__clang__)
+#if defined(HONE_TSAN) || defined(__clang__)
 #define HONE_NO_TSAN __attribute__((no_sanitize("thread")))
 #else
 #define HONE_NO_TSAN

@@ -17,16 +17,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/files.h"
+#include "runtime/base/sanitizers.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unique_fd.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HONE_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HONE_SANITIZED 1
-#endif
-#endif
 
 namespace hone {
 namespace {

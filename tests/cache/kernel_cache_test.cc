@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
+#include "runtime/base/notification.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/fake_profiler.h"
 #include "tests/testing/in_memory_store.h"
@@ -67,7 +67,7 @@ class KernelCacheTest : public testing::Test {
     return run.ok() ? Finished(**run) : TuneRun::Event();
   }
   static TuneRun::Event Finished(TuneRun& run) {
-    absl::Notification done;
+    Notification done;
     TuneRun::Event last;
     run.Subscribe([&](const TuneRun::Event& event) {
       if (event.kind != TuneRun::Event::Kind::kFinished) return;
@@ -159,7 +159,7 @@ TEST_F(KernelCacheTest, NewWinnerReplacesWhatMemoryHeld) {
 
 // scenario P20
 TEST_F(KernelCacheTest, ConcurrentTunesOfOneKeyAreOneTuneWithOneResult) {
-  absl::Notification go;
+  Notification go;
   profiler_->OnBegin([&](const ProfileProblem&) { go.WaitForNotification(); });
   std::vector<std::shared_ptr<TuneRun>> runs;
   int joined_count = 0;
@@ -204,7 +204,7 @@ TEST_F(KernelCacheTest, WaitTunedCallersShareOneTuneAndOneArtifact) {
 
 TEST_F(KernelCacheTest, WaitTunedAnswersByItsDeadlineAndTheTuneGoesOn) {
   Get(kN);  // the default's binary is stored
-  absl::Notification go;
+  Notification go;
   profiler_->OnBegin([&](const ProfileProblem&) { go.WaitForNotification(); });
   KernelRequest request = Request(kN, Policy::kWaitTuned);
   request.max_wait = absl::Milliseconds(20);
@@ -337,7 +337,7 @@ TEST_F(KernelCacheTest, FullDiskStillServesTheKernel) {
 }
 
 TEST_F(KernelCacheTest, LastSubscriberLeavingStopsTheTuneAndKeepsWhatItMeasured) {
-  absl::Notification two_checked, left;
+  Notification two_checked, left;
   std::atomic<int> checked{0};
   profiler_->OnCheck([&](const ProfileCandidate&) {
     if (++checked != 3) return;
@@ -387,7 +387,7 @@ TEST_F(KernelCacheTest, WatchAnnouncesPresentAndNewGenerations) {
 
 TEST_F(KernelCacheTest, ShutdownAnswersEveryWaiter) {
   compiler_.Block();
-  absl::Notification answered;
+  Notification answered;
   absl::Status status;
   cache_->Get(Request(kN), [&](absl::StatusOr<KernelAnswer> answer) {
     status = answer.status();

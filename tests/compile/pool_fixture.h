@@ -15,17 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/files.h"
+#include "runtime/base/sanitizers.h"
 #include "runtime/compile/compile_pool.h"
 #include "runtime/compile/nvrtc_locate.h"
 #include "tests/testing/status_matchers.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HONE_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HONE_SANITIZED 1
-#endif
-#endif
 
 namespace hone {
 

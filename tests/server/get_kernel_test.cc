@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "absl/synchronization/notification.h"
+#include "runtime/base/notification.h"
 #include "tests/testing/test_server.h"
 
 namespace hone {
@@ -72,7 +72,7 @@ TEST_F(GetKernelTest, WaitTunedAnswersWithAVerifiedWinner) {
 
 // scenario P20
 TEST_F(GetKernelTest, ThirtyTwoClientsOnOneColdKeyCompileOnceAndTuneOnce) {
-  absl::Notification all_wait;
+  Notification all_wait;
   server_.profiler().OnBegin([&](const ProfileProblem&) { all_wait.WaitForNotification(); });
   std::vector<v1::GetKernelResponse> responses(32);
   std::vector<std::thread> clients;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
+#include "runtime/base/notification.h"
 #include "tests/testing/test_server.h"
 
 namespace hone {
@@ -139,7 +139,7 @@ TEST_F(TuneTest, TheSameTuneAgainMeasuresNothing) {
 }
 
 TEST_F(TuneTest, ASecondCallerJoinsAndSeesEverything) {
-  absl::Notification checking, go_on;
+  Notification checking, go_on;
   server_.profiler().OnCheck([&](const ProfileCandidate&) {
     if (!checking.HasBeenNotified()) checking.Notify();
     go_on.WaitForNotification();
@@ -167,7 +167,7 @@ TEST_F(TuneTest, ASecondCallerJoinsAndSeesEverything) {
 // scenario P41
 TEST_F(TuneTest, CancellingTheOnlyCallStopsTheTuneAndKeepsWhatWasMeasured) {
   grpc::ClientContext context;
-  absl::Notification third, go_on;
+  Notification third, go_on;
   int checks = 0;
   server_.profiler().OnCheck([&](const ProfileCandidate&) {
     if (++checks != 3) return;
@@ -198,7 +198,7 @@ TEST(TuneHeartbeatTest, AQuietPhaseStillSpeaks) {
   TestServerOptions options;
   options.limits.heartbeat = absl::Milliseconds(20);
   TestServer server(options);
-  absl::Notification go_on;
+  Notification go_on;
   server.profiler().OnBegin([&](const ProfileProblem&) { go_on.WaitForNotification(); });
   auto client = server.Client();
   grpc::ClientContext context;

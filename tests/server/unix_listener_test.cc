@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "runtime/base/files.h"
+#include "runtime/base/notification.h"
 
 namespace hone {
 namespace {
@@ -51,7 +51,7 @@ class UnixListenerTest : public ::testing::Test {
 TEST_F(UnixListenerTest, TellsWhoConnected) {
   auto listener = UnixListener::Bind({.path = path_});
   ASSERT_TRUE(listener.ok()) << listener.status();
-  absl::Notification served;
+  Notification served;
   Credentials seen;
   (*listener)->Start([&](int fd, Credentials credentials) {
     seen = std::move(credentials);

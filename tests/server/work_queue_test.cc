@@ -5,8 +5,8 @@
 
 #include <atomic>
 
-#include "absl/synchronization/notification.h"
 #include "runtime/base/error_info.h"
+#include "runtime/base/notification.h"
 
 namespace hone {
 namespace {
@@ -22,7 +22,7 @@ TEST(WorkQueueTest, RunsEverythingBeforeItEnds) {
 
 TEST(WorkQueueTest, AFullQueueIsNamedWithItsBoundAndAHint) {
   WorkQueue queue("compile", 1, 1);
-  absl::Notification started, go;
+  Notification started, go;
   ASSERT_TRUE(queue
                   .Submit([&] {
                     started.Notify();
