@@ -28,6 +28,7 @@ struct DaemonConfig {
   int workers = 0;  // compile workers; 0: what the machine carries
   absl::Duration compile_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(10);
+  std::string measure_cache = "cold";  // MeasuringPolicy::Cache
   std::string log_level = "info";
   std::string log_format = "text";
 

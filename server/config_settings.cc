@@ -134,6 +134,13 @@ std::vector<Setting> MakeSettings() {
       {"compile-timeout", "DURATION", "Limit of one compile",
        [](Text t, Config& c) { return ReadTimeout(t, c.compile_timeout); },
        [](const Config& c) { return absl::FormatDuration(c.compile_timeout); }},
+      {"measure-cache", "STATE",
+       "What a timed kernel finds in the device's cache: cold, warm or rotating (other buffers' "
+       "data); timings of one are not used under another",
+       [](Text t, Config& c) {
+         return ReadOneOf(t, {"cold", "warm", "rotating"}, c.measure_cache);
+       },
+       [](const Config& c) { return c.measure_cache; }},
       {"drain-timeout", "DURATION", "How long SIGTERM waits for calls under way",
        [](Text t, Config& c) { return ReadTimeout(t, c.drain_timeout); },
        [](const Config& c) { return absl::FormatDuration(c.drain_timeout); }},

@@ -135,6 +135,9 @@ void Daemon::StartEngine() {
   engine_options_.device = config_.device;
   engine_options_.workers = config_.workers;
   engine_options_.compile_timeout = config_.compile_timeout;
+  // The setting was checked when it was read.
+  engine_options_.policy.cache =
+      MeasuringPolicy::ParseCache(config_.measure_cache).value_or(MeasuringPolicy::Cache::kCold);
   engine_thread_ = std::thread([this] { gate_.Open(BuildEngine(engine_options_, store_.get())); });
 }
 

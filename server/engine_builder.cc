@@ -107,8 +107,9 @@ void AddLanes(const EngineOptions& options, const std::vector<DeviceInfo>& devic
     engine.lanes.push_back(monitor);
     lanes.push_back({device, std::make_unique<MonitoredProfiler>(std::move(worker), monitor)});
   }
-  engine.cache = KernelCache::Create(engine.compiler.get(), store, std::move(lanes),
-                                     {.compile_timeout = options.compile_timeout});
+  engine.cache =
+      KernelCache::Create(engine.compiler.get(), store, std::move(lanes),
+                          {.compile_timeout = options.compile_timeout, .policy = options.policy});
 }
 
 }  // namespace

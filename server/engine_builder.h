@@ -17,6 +17,7 @@ struct EngineOptions {
   DeviceChoice device = DeviceChoice::kAuto;
   int workers = 0;
   absl::Duration compile_timeout = absl::Seconds(60);
+  MeasuringPolicy policy;
 };
 
 // Blocks while workers start and answer, seconds on a slow machine. What is missing is not an

@@ -105,7 +105,7 @@ class KernelCacheImpl : public KernelCache {
   };
 
   absl::StatusOr<ResolvedRequest> Resolve(const KernelRequest& request) const {
-    return ResolveRequest(request, scheduler_.devices());
+    return ResolveRequest(request, scheduler_.devices(), options_.policy);
   }
   std::optional<KernelAnswer> FindResolved(const ResolvedRequest& request, Policy policy);
   absl::StatusOr<KernelAnswer> Compiled(const ResolvedRequest& request, CompilePriority priority);

@@ -119,6 +119,7 @@ class KernelCache {
     absl::Duration launch_timeout = absl::Seconds(10);  // of one launch while tuning
     absl::Duration worker_idle = absl::Seconds(10);     // a lane releases its device after this
     int64_t memory_entries_max = 100'000;
+    MeasuringPolicy policy;
   };
 
   // `compiler` caches in the same store. Lanes may be empty: no tune then. Both pointers must

@@ -4,17 +4,17 @@
 #include "runtime/base/error_info.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/cache/kernel_cache.h"
-#include "runtime/tune/autotuner.h"
 
 namespace hone {
 
 absl::StatusOr<ResolvedRequest> ResolveRequest(const KernelRequest& request,
-                                               const std::vector<DeviceInfo>& devices) {
+                                               const std::vector<DeviceInfo>& devices,
+                                               const MeasuringPolicy& policy) {
   ResolvedRequest resolved;
   resolved.kernel_template = request.kernel_template;
   HONE_ASSIGN_OR_RETURN(resolved.problem,
                         Problem::Create(*request.kernel_template, request.values));
-  resolved.policy = MeasuringPolicy().ToString();
+  resolved.policy = policy.ToString();
 
   const TargetSpec& target = request.target;
   const DeviceInfo* local = nullptr;

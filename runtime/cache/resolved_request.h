@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/device/profiler.h"
 #include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/keys.h"
@@ -41,6 +42,7 @@ struct ResolvedRequest {
 // INVALID_ARGUMENT naming the parameter or device index, FAILED_PRECONDITION (NO_DEVICE) without a
 // device and architecture to fall back on.
 absl::StatusOr<ResolvedRequest> ResolveRequest(const KernelRequest& request,
-                                               const std::vector<DeviceInfo>& devices);
+                                               const std::vector<DeviceInfo>& devices,
+                                               const MeasuringPolicy& policy);
 
 }  // namespace hone

@@ -229,6 +229,7 @@ absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run)
   spec.kernel_template = request.kernel_template;
   spec.problem = request.problem;
   spec.device = lane.info;
+  spec.policy = options_.policy;
   spec.evaluations_max = run.options().evaluations_max;
   spec.time_max = run.options().time_max;
   spec.strategy = run.options().strategy;

@@ -20,9 +20,10 @@ namespace {
 
 // Left to the driver and to others when asked what is available.
 constexpr int64_t kMemoryReserve = 32 << 20;
-// How long the stream is kept busy while the host enqueues: an event, and every step's launch.
+// How long the stream is kept busy while the host enqueues: an event, every step's launch, a graph.
 constexpr int64_t kEventNs = 5'000;
 constexpr int64_t kStepNs = 5'000;
+constexpr int64_t kGraphNs = 50'000;
 
 class CudaLoadedModule : public LoadedModule {
  public:
@@ -31,6 +32,18 @@ class CudaLoadedModule : public LoadedModule {
 
  private:
   CudaModule module_;
+};
+
+// A graph of launches, one after the other.
+class CudaSequence : public LaunchSequence {
+ public:
+  CudaSequence(const CudaDriver& driver, CUgraphExec graph) : driver_(driver), graph_(graph) {}
+  ~CudaSequence() override { driver_.GraphExecDestroy(graph_); }
+  CUgraphExec graph() const { return graph_; }
+
+ private:
+  const CudaDriver& driver_;
+  const CUgraphExec graph_;
 };
 
 class CudaDevice : public Device {
@@ -60,11 +73,19 @@ class CudaDevice : public Device {
   int64_t flush_bytes() const override;
   void ReleaseFlush() override;
   absl::StatusOr<double> TimeNs(LoadedModule& module, const ResolvedLaunch& launch) override;
+  bool makes_sequences() const override { return true; }
+  absl::StatusOr<std::unique_ptr<LaunchSequence>> MakeSequence(
+      LoadedModule& module, const std::vector<ResolvedLaunch>& launches) override;
+  absl::StatusOr<double> TimeSequenceNs(LaunchSequence& sequence) override;
   int ClockMhz() override;
 
  private:
   CudaDevice(const CudaDriver& driver, DeviceInfo info) : driver_(driver), info_(std::move(info)) {}
   absl::Status Start(const Artifact& support);
+  // The time between two events around what `enqueue` puts on the stream, which is kept busy for
+  // `busy_ns` before, so that the host is done by then.
+  template <typename Enqueue>
+  absl::StatusOr<double> TimeBetweenEvents(int64_t busy_ns, Enqueue enqueue);
 
   const CudaDriver& driver_;
   const DeviceInfo info_;
@@ -228,16 +249,51 @@ void CudaDevice::ReleaseFlush() {
   flush_ = 0;
 }
 
-absl::StatusOr<double> CudaDevice::TimeNs(LoadedModule& module, const ResolvedLaunch& launch) {
-  const auto steps = static_cast<int64_t>(launch.steps.size());
-  HONE_RETURN_IF_ERROR(support_->Pause(kEventNs + kStepNs * steps));
+template <typename Enqueue>
+absl::StatusOr<double> CudaDevice::TimeBetweenEvents(int64_t busy_ns, Enqueue enqueue) {
+  HONE_RETURN_IF_ERROR(support_->Pause(busy_ns));
   HONE_CUDA_RETURN_IF_ERROR(driver_, EventRecord(begin_, stream_));
-  HONE_RETURN_IF_ERROR(Launch(module, launch));
+  HONE_RETURN_IF_ERROR(enqueue());
   HONE_CUDA_RETURN_IF_ERROR(driver_, EventRecord(end_, stream_));
   HONE_CUDA_RETURN_IF_ERROR(driver_, EventSynchronize(end_));
   float elapsed_ms = 0;
   HONE_CUDA_RETURN_IF_ERROR(driver_, EventElapsedTime(&elapsed_ms, begin_, end_));
   return static_cast<double>(elapsed_ms) * 1e6;
+}
+
+absl::StatusOr<double> CudaDevice::TimeNs(LoadedModule& module, const ResolvedLaunch& launch) {
+  const auto steps = static_cast<int64_t>(launch.steps.size());
+  return TimeBetweenEvents(kEventNs + kStepNs * steps, [&] { return Launch(module, launch); });
+}
+
+absl::StatusOr<std::unique_ptr<LaunchSequence>> CudaDevice::MakeSequence(
+    LoadedModule& module, const std::vector<ResolvedLaunch>& launches) {
+  HONE_CUDA_RETURN_IF_ERROR(driver_,
+                            StreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  absl::Status status;
+  for (const ResolvedLaunch& launch : launches) {
+    status = Launch(module, launch);
+    if (!status.ok()) break;
+  }
+  CUgraph graph = nullptr;
+  const CUresult ended = driver_.StreamEndCapture(stream_, &graph);
+  if (status.ok()) status = driver_.ToStatus(ended, "cuStreamEndCapture");
+  CUgraphExec executable = nullptr;
+  if (status.ok()) {
+    status = driver_.ToStatus(driver_.GraphInstantiateWithFlags(&executable, graph, 0),
+                              "cuGraphInstantiateWithFlags");
+  }
+  if (graph != nullptr) driver_.GraphDestroy(graph);
+  HONE_RETURN_IF_ERROR(status);
+  return std::make_unique<CudaSequence>(driver_, executable);
+}
+
+absl::StatusOr<double> CudaDevice::TimeSequenceNs(LaunchSequence& sequence) {
+  return TimeBetweenEvents(kEventNs + kGraphNs, [&]() -> absl::Status {
+    HONE_CUDA_RETURN_IF_ERROR(driver_,
+                              GraphLaunch(static_cast<CudaSequence&>(sequence).graph(), stream_));
+    return absl::OkStatus();
+  });
 }
 
 int CudaDevice::ClockMhz() { return nvml_ == nullptr ? 0 : nvml_->SmClockMhz(pci_bus_id_); }

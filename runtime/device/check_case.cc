@@ -12,6 +12,9 @@
 namespace hone {
 namespace {
 
+// A buffer's name in the set of this number; 0 is the case's own.
+std::string SetName(const std::string& buffer, int set) { return absl::StrCat(buffer, "#", set); }
+
 std::string ReferenceKey(size_t source, const std::string& output) {
   return absl::StrCat(source, ":", output);
 }
@@ -40,7 +43,8 @@ CheckCase::CheckCase(const ProblemContext* context, CaseSpec spec, Role role,
       buffers_(std::move(buffers)),
       pristine_(context->memory),
       references_(context->memory),
-      own_work_(context->memory) {}
+      own_work_(context->memory),
+      more_sets_(context->memory) {}
 
 absl::StatusOr<std::unique_ptr<CheckCase>> CheckCase::Create(const ProblemContext* context,
                                                              CaseSpec spec, Role role) {
@@ -98,6 +102,36 @@ int64_t CheckCase::NeededBytes(const std::vector<ReferenceSource>& sources) cons
   return bytes;
 }
 
+std::vector<GuardedBuffer> CheckCase::MoreSetsLayout(int count) const {
+  std::vector<GuardedBuffer> layout;
+  for (int set = 1; set <= count; ++set) {
+    for (const CaseBuffer& buffer : buffers_) {
+      layout.push_back(Guarded(buffer, 0));
+      layout.back().name = SetName(buffer.name, set);
+    }
+  }
+  return layout;
+}
+
+int64_t CheckCase::SetBytes() const { return GuardedArena::BytesFor(MoreSetsLayout(1)); }
+
+absl::Status CheckCase::PlaceMoreSets(int count) {
+  if (count <= more_sets_count_) return absl::OkStatus();
+  more_sets_count_ = 0;
+  HONE_RETURN_IF_ERROR(more_sets_.Place(MoreSetsLayout(count)));
+  HONE_RETURN_IF_ERROR(more_sets_.WriteGuards());
+  more_sets_count_ = count;
+  for (int set = 1; set <= count; ++set) {
+    for (const CaseBuffer& buffer : buffers_) {
+      if (buffer.access == Access::kWrite) continue;
+      HONE_RETURN_IF_ERROR(
+          context_->device->CopyOnDevice(more_sets_.address(SetName(buffer.name, set)),
+                                         pristine_.address(buffer.name), buffer.bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCase::PlaceWork(const LaunchRecipe* recipe) {
   const bool least = role_ == Role::kSmall && recipe != nullptr;
   return work().Place(WorkLayout(least ? recipe : nullptr));
@@ -147,6 +181,7 @@ absl::Status CheckCase::PlaceScratch(const LaunchRecipe& recipe, LaunchArguments
 
 absl::Status CheckCase::Build(const std::vector<ReferenceSource>& sources) {
   built_ = false;
+  more_sets_count_ = 0;
   HONE_RETURN_IF_ERROR(pristine_.Place(PristineLayout()));
   HONE_RETURN_IF_ERROR(pristine_.WriteGuards());
   HONE_RETURN_IF_ERROR(references_.Place(ReferenceLayout(sources)));
@@ -290,8 +325,13 @@ absl::Status CheckCase::Accepts(const LaunchRecipe& recipe) {
 absl::Status CheckCase::Restore() {
   for (const CaseBuffer& buffer : buffers_) {
     if (buffer.access != Access::kReadWrite) continue;
-    HONE_RETURN_IF_ERROR(context_->device->CopyOnDevice(
-        work().address(buffer.name), pristine_.address(buffer.name), buffer.bytes));
+    const uint64_t pristine = pristine_.address(buffer.name);
+    HONE_RETURN_IF_ERROR(
+        context_->device->CopyOnDevice(work().address(buffer.name), pristine, buffer.bytes));
+    for (int set = 1; set <= more_sets_count_; ++set) {
+      HONE_RETURN_IF_ERROR(context_->device->CopyOnDevice(
+          more_sets_.address(SetName(buffer.name, set)), pristine, buffer.bytes));
+    }
   }
   return absl::OkStatus();
 }
@@ -315,6 +355,24 @@ absl::StatusOr<ResolvedLaunch> CheckCase::Prepare(const Runnable& candidate) {
   LaunchArguments arguments = Arguments({});
   HONE_RETURN_IF_ERROR(PlaceScratch(*candidate.recipe, arguments));
   return ResolveLaunch(*candidate.recipe, arguments);
+}
+
+absl::StatusOr<std::vector<ResolvedLaunch>> CheckCase::PrepareSets(const Runnable& candidate,
+                                                                   int sets) {
+  HONE_RETURN_IF_ERROR(PlaceMoreSets(sets - 1));
+  HONE_RETURN_IF_ERROR(PlaceWork(candidate.recipe));
+  LaunchArguments arguments = Arguments({});
+  HONE_RETURN_IF_ERROR(PlaceScratch(*candidate.recipe, arguments));
+  std::vector<ResolvedLaunch> launches;
+  for (int set = 0; set < sets; ++set) {
+    for (const CaseBuffer& buffer : buffers_) {
+      if (set == 0) break;
+      arguments.buffers[buffer.name].address = more_sets_.address(SetName(buffer.name, set));
+    }
+    HONE_ASSIGN_OR_RETURN(ResolvedLaunch launch, ResolveLaunch(*candidate.recipe, arguments));
+    launches.push_back(std::move(launch));
+  }
+  return launches;
 }
 
 absl::Status CheckCase::LaunchAndWait(LoadedModule& module, const ResolvedLaunch& launch,
@@ -348,9 +406,13 @@ absl::StatusOr<std::optional<Rejection>> CheckCase::Run(const Runnable& candidat
 }
 
 absl::StatusOr<std::optional<Rejection>> CheckCase::FindDamage() {
-  for (const GuardedArena* arena : {&work(), context_->scratch, &pristine_}) {
-    HONE_ASSIGN_OR_RETURN(const auto damage, arena->FindDamage());
-    if (damage) return OutOfBounds(*damage, label());
+  std::vector<const GuardedArena*> arenas = {&work(), context_->scratch, &pristine_};
+  if (more_sets_count_ > 0) arenas.push_back(&more_sets_);
+  for (const GuardedArena* arena : arenas) {
+    HONE_ASSIGN_OR_RETURN(auto damage, arena->FindDamage());
+    if (!damage) continue;
+    damage->name = damage->name.substr(0, damage->name.find('#'));
+    return OutOfBounds(*damage, label());
   }
   return std::nullopt;
 }

@@ -79,7 +79,13 @@ class CheckCase {
 
   // For timing: buffers placed, scratch zeroed; then Restore before every launch.
   absl::StatusOr<ResolvedLaunch> Prepare(const Runnable& candidate);
-  // Read-write buffers become pristine again.
+  // As Prepare, for several launches each on a set of buffers of its own: none finds another's data
+  // in a cache, and read-write buffers take part once a Restore. The first set is Prepare's; the
+  // others are made at the first call and filled like it. RESOURCE_EXHAUSTED: they do not fit.
+  absl::StatusOr<std::vector<ResolvedLaunch>> PrepareSets(const Runnable& candidate, int sets);
+  // Device memory of one further set.
+  int64_t SetBytes() const;
+  // Read-write buffers of all sets become pristine again.
   absl::Status Restore();
   // Damage around the candidate's buffers since Prepare.
   absl::StatusOr<std::optional<Rejection>> FindDamage();
@@ -107,6 +113,7 @@ class CheckCase {
   std::vector<GuardedBuffer> PristineLayout() const;
   std::vector<GuardedBuffer> ReferenceLayout(const std::vector<ReferenceSource>& sources) const;
   std::vector<GuardedBuffer> WorkLayout(const LaunchRecipe* recipe) const;
+  std::vector<GuardedBuffer> MoreSetsLayout(int count) const;
 
   absl::Status FillInputs();
   absl::Status RunGenerator(const BufferInit& init);
@@ -117,6 +124,7 @@ class CheckCase {
   LaunchArguments Arguments(const std::map<std::string, uint64_t>& overrides);
   absl::Status PlaceScratch(const LaunchRecipe& recipe, LaunchArguments& arguments);
   absl::Status PlaceWork(const LaunchRecipe* recipe);
+  absl::Status PlaceMoreSets(int count);
   absl::Status RestoreAll();
   absl::Status LaunchAndWait(LoadedModule& module, const ResolvedLaunch& launch,
                              const std::string& what);
@@ -131,6 +139,8 @@ class CheckCase {
   GuardedArena pristine_;    // inputs, and read-write buffers as they begin
   GuardedArena references_;  // right outputs, by Expected::key
   GuardedArena own_work_;    // kTuned
+  GuardedArena more_sets_;   // buffers of the second set and beyond, by SetName
+  int more_sets_count_ = 0;
   std::map<std::string, uint64_t> pristine_checksums_;
   std::vector<Expected> expected_;
   bool built_ = false;

@@ -51,6 +51,13 @@ class LoadedModule {
   virtual ~LoadedModule() = default;
 };
 
+// Launches that run in order as one unit of work, without the host between them. Belongs to the
+// device that made it; the module and the launch recipes must outlive it.
+class LaunchSequence {
+ public:
+  virtual ~LaunchSequence() = default;
+};
+
 // Errors of Launch and Synchronize: FAILED_PRECONDITION when the launch was refused (the kernel
 // never ran), ABORTED when the device faulted (an illegal address); after ABORTED the device is
 // dead and its process must be replaced.
@@ -101,6 +108,13 @@ class Device {
   // Times one run of `launch` by the device's own events, in ns; queued work ends first. On the CPU
   // device a monotonic clock around the call.
   virtual absl::StatusOr<double> TimeNs(LoadedModule& module, const ResolvedLaunch& launch) = 0;
+  // False (the default) where launching costs nothing that a sequence would save; the other two
+  // methods are then UNIMPLEMENTED.
+  virtual bool makes_sequences() const { return false; }
+  virtual absl::StatusOr<std::unique_ptr<LaunchSequence>> MakeSequence(
+      LoadedModule& module, const std::vector<ResolvedLaunch>& launches);
+  // TimeNs of a whole sequence.
+  virtual absl::StatusOr<double> TimeSequenceNs(LaunchSequence& sequence);
   // 0 when the device does not tell.
   virtual int ClockMhz() = 0;
 };

@@ -28,11 +28,12 @@ class DeviceMemory {
   void Reserve(int64_t bytes) { used_ += bytes; }
 
   int64_t used() const { return used_; }
+  // What Allocate could still give.
+  absl::StatusOr<int64_t> Available() const;
   Device* device() const { return device_; }
 
  private:
   friend class DeviceAllocation;
-  absl::StatusOr<int64_t> Available() const;
 
   Device* const device_;
   const int64_t bytes_max_;

@@ -101,7 +101,8 @@ absl::Status DeviceProfiler::BeginCases() {
   HONE_ASSIGN_OR_RETURN(
       tuned_, CheckCase::Create(context_.get(), {problem.sizes, {}}, CheckCase::Role::kTuned));
   const std::vector<ReferenceSource> baseline = {{{}, problem.check.outputs, "the default"}};
-  const int64_t flush_bytes = problem.policy.cold_cache ? device_->flush_bytes() : 0;
+  const bool flushes = problem.policy.cache == MeasuringPolicy::Cache::kCold;
+  const int64_t flush_bytes = flushes ? device_->flush_bytes() : 0;
   HONE_RETURN_IF_ERROR(memory_->CanAllocate(
       tuned_->NeededBytes(references ? sources_ : baseline) + flush_bytes + kSmallBytesReserve,
       absl::StrCat("tuning at ", tuned_->label())));
@@ -112,6 +113,7 @@ absl::Status DeviceProfiler::BeginCases() {
 void DeviceProfiler::End() {
   loaded_.clear();
   small_.clear();
+  sampler_.reset();
   tuned_.reset();
   sources_.clear();
   baseline_.reset();
@@ -315,22 +317,9 @@ absl::StatusOr<SampleResult> DeviceProfiler::Sample(int64_t candidate_id, int co
 
 absl::StatusOr<SampleResult> DeviceProfiler::TakeSamples(const Loaded& loaded, int count) {
   if (!tuned_->built()) HONE_RETURN_IF_ERROR(tuned_->Build(sources_));
-  HONE_ASSIGN_OR_RETURN(const ResolvedLaunch launch, tuned_->Prepare(loaded.runnable()));
-  const std::string what = tuned_->label();
-  // One untimed run: the first launch of a module pays for its loading.
-  listener_(true, what);
-  HONE_RETURN_IF_ERROR(tuned_->Restore());
-  HONE_RETURN_IF_ERROR(device_->Launch(*loaded.module, launch));
-  HONE_RETURN_IF_ERROR(device_->Synchronize());
+  if (sampler_ == nullptr) sampler_ = std::make_unique<Sampler>(context_.get(), tuned_.get());
   SampleResult result;
-  for (int i = 0; i < count; ++i) {
-    listener_(true, what);
-    HONE_RETURN_IF_ERROR(tuned_->Restore());
-    if (context_->problem.policy.cold_cache) HONE_RETURN_IF_ERROR(device_->FlushCache());
-    HONE_ASSIGN_OR_RETURN(const double sample_ns, device_->TimeNs(*loaded.module, launch));
-    result.samples_ns.push_back(sample_ns);
-  }
-  listener_(false, what);
+  HONE_ASSIGN_OR_RETURN(result.samples_ns, sampler_->Take(loaded.runnable(), count));
   result.clock_mhz = device_->ClockMhz();
   HONE_ASSIGN_OR_RETURN(result.rejection, tuned_->FindDamage());
   return result;

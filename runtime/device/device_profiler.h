@@ -14,6 +14,7 @@
 #include "runtime/device/device_memory.h"
 #include "runtime/device/guarded_arena.h"
 #include "runtime/device/profiler.h"
+#include "runtime/device/sampler.h"
 
 namespace hone {
 
@@ -86,6 +87,7 @@ class DeviceProfiler : public Profiler {
   std::shared_ptr<Loaded> baseline_;
   std::vector<ReferenceSource> sources_;
   std::unique_ptr<CheckCase> tuned_;
+  std::unique_ptr<Sampler> sampler_;
   std::list<std::unique_ptr<CheckCase>> small_;  // most recently used first
   std::map<int64_t, std::shared_ptr<Loaded>> loaded_;
 };

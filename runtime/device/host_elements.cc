@@ -113,6 +113,15 @@ absl::StatusOr<std::vector<int64_t>> Device::FindByteNotIn(const std::vector<Byt
   return found;
 }
 
+absl::StatusOr<std::unique_ptr<LaunchSequence>> Device::MakeSequence(
+    LoadedModule&, const std::vector<ResolvedLaunch>&) {
+  return absl::UnimplementedError("this device makes no sequences");
+}
+
+absl::StatusOr<double> Device::TimeSequenceNs(LaunchSequence&) {
+  return absl::UnimplementedError("this device makes no sequences");
+}
+
 absl::StatusOr<uint64_t> Device::Checksum(uint64_t address, int64_t bytes) {
   constexpr int64_t kPiece = 1 << 20;
   std::vector<char> piece(static_cast<size_t>(std::min(bytes, kPiece)));

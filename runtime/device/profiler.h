@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/instantiate.h"
@@ -24,9 +25,16 @@ namespace hone {
 // How samples are taken. Its text is an ingredient of the tuning key.
 struct MeasuringPolicy {
   // Bump when the meaning of a sample changes.
-  static constexpr int kVersion = 1;
-  bool cold_cache = true;  // flush the last-level cache before every sample
-  // "v1 cold".
+  static constexpr int kVersion = 2;
+  // What a kernel finds in the last-level cache: nothing (flushed before every sample), its own
+  // data from the sample before, or data of other buffers that took turns with its own.
+  enum class Cache { kCold = 0, kWarm = 1, kRotating = 2 };
+  Cache cache = Cache::kCold;
+
+  // "cold", "warm" or "rotating"; nullopt for anything else.
+  static std::optional<Cache> ParseCache(absl::string_view name);
+  std::string cache_name() const;
+  // "v2 cold".
   std::string ToString() const;
 };
 

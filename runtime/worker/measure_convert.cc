@@ -169,7 +169,7 @@ wire::BeginRequest ToWire(const ProfileProblem& problem) {
   for (const auto& output : problem.check.outputs) *message.add_outputs() = ToWireOutput(output);
   if (problem.check_artifact) *message.mutable_check_artifact() = ToWire(*problem.check_artifact);
   *message.mutable_arguments() = ToProto(problem.arguments);
-  message.set_cold_cache(problem.policy.cold_cache);
+  message.set_cache(static_cast<int>(problem.policy.cache));
   message.set_launch_timeout_ms(absl::ToInt64Milliseconds(problem.launch_timeout));
   message.set_memory_bytes_max(problem.memory_bytes_max);
   return message;
@@ -194,7 +194,7 @@ absl::StatusOr<ProfileProblem> FromWire(const wire::BeginRequest& message) {
     HONE_ASSIGN_OR_RETURN(problem.check_artifact, FromWire(message.check_artifact()));
   }
   HONE_ASSIGN_OR_RETURN(problem.arguments, FromProto(message.arguments()));
-  problem.policy.cold_cache = message.cold_cache();
+  problem.policy.cache = static_cast<MeasuringPolicy::Cache>(std::clamp(message.cache(), 0, 2));
   problem.launch_timeout = absl::Milliseconds(message.launch_timeout_ms());
   problem.memory_bytes_max = message.memory_bytes_max();
   return problem;

@@ -204,24 +204,6 @@ TEST_F(DeviceProfilerTest, SkipsSmallSizesTheGuardsRefuse) {
 }
 
 // scenario P28
-TEST_F(DeviceProfilerTest, ReadWriteBuffersStartPristineInEveryRepetition) {
-  std::vector<float> first_values;
-  device_.SetKernel("scale_1d", [&](const FakeLaunch& launch) {
-    first_values.push_back(Floats(launch.argument<uint64_t>(0))[0]);
-    Scale(launch);
-  });
-  Begin(ScaleProblem(1024));
-  for (int64_t id = 1; id <= 3; ++id) {
-    EXPECT_FALSE(Check(ScaleCandidate(id, 64 << id, {})).rejection);
-    const auto samples = profiler_.Sample(id, 50);
-    ASSERT_TRUE(samples.ok()) << samples.status();
-    EXPECT_THAT(samples->samples_ns, SizeIs(50));
-  }
-  ASSERT_THAT(first_values, SizeIs(3 * 52));
-  EXPECT_THAT(first_values, testing::Each(testing::Eq(first_values[0])));
-}
-
-// scenario P28
 TEST_F(DeviceProfilerTest, AnInPlaceKernelIsComparedWithExactlyOneApplication) {
   device_.SetKernel("scale_1d", [](const FakeLaunch& launch) {
     Scale(launch);
@@ -435,29 +417,6 @@ TEST_F(DeviceProfilerTest, TheCallersBudgetCountsBeforeTheDevicesMemory) {
   const absl::Status status = profiler_.Begin(problem);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("16777216 are available"));
-}
-
-TEST_F(DeviceProfilerTest, ColdSamplesFlushTheCacheAndWarmOnesDoNot) {
-  ProfileProblem problem = CopyProblem(1024);
-  Begin(problem);
-  Check(CopyCandidate(1, 256, {}));
-  EXPECT_TRUE(profiler_.Sample(1, 5).ok());
-  EXPECT_EQ(device_.flushes(), 5);
-  problem.policy.cold_cache = false;
-  Begin(problem);
-  Check(CopyCandidate(1, 256, {}));
-  EXPECT_TRUE(profiler_.Sample(1, 5).ok());
-  EXPECT_EQ(device_.flushes(), 5);
-}
-
-TEST_F(DeviceProfilerTest, SamplesAreTheDevicesOwnTimes) {
-  device_.SetTiming("<float, 256>", {12'000, 11'000});
-  Begin(CopyProblem(1024));
-  Check(CopyCandidate(1, 256, {}));
-  const auto result = profiler_.Sample(1, 3);
-  ASSERT_TRUE(result.ok());
-  EXPECT_THAT(result->samples_ns, ElementsAre(12'000, 11'000, 12'000));
-  EXPECT_EQ(result->clock_mhz, 1980);
 }
 
 TEST_F(DeviceProfilerTest, ForgottenAndRejectedCandidatesCannotBeSampled) {

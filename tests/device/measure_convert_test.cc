@@ -50,7 +50,7 @@ TEST(MeasureConvertTest, ProblemsSurviveTheTrip) {
                                                       .rtol = 0.25,
                                                       .mismatch_share_max = 0.01,
                                                       .nan = NanPolicy::kNanForbidden};
-  problem.policy.cold_cache = false;
+  problem.policy.cache = MeasuringPolicy::Cache::kRotating;
   problem.launch_timeout = absl::Milliseconds(1500);
   problem.memory_bytes_max = 123;
   const auto back = FromWire(ToWire(problem));
@@ -70,7 +70,7 @@ TEST(MeasureConvertTest, ProblemsSurviveTheTrip) {
   EXPECT_EQ(tolerance.mismatch_share_max, 0.01);
   EXPECT_EQ(tolerance.nan, NanPolicy::kNanForbidden);
   EXPECT_EQ(back->check_artifact->sha256, problem.check_artifact->sha256);
-  EXPECT_EQ(back->policy.ToString(), "v1 warm");
+  EXPECT_EQ(back->policy.ToString(), "v2 rotating");
   EXPECT_EQ(back->launch_timeout, absl::Milliseconds(1500));
   EXPECT_EQ(back->memory_bytes_max, 123);
 }

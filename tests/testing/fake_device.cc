@@ -231,4 +231,31 @@ absl::StatusOr<double> FakeDevice::TimeNs(LoadedModule& module, const ResolvedLa
   return 1000.0;
 }
 
+class FakeDevice::Sequence : public LaunchSequence {
+ public:
+  Sequence(LoadedModule* module, std::vector<ResolvedLaunch> launches)
+      : module_(module), launches_(std::move(launches)) {}
+  LoadedModule& module() const { return *module_; }
+  const std::vector<ResolvedLaunch>& launches() const { return launches_; }
+
+ private:
+  LoadedModule* const module_;
+  const std::vector<ResolvedLaunch> launches_;
+};
+
+absl::StatusOr<std::unique_ptr<LaunchSequence>> FakeDevice::MakeSequence(
+    LoadedModule& module, const std::vector<ResolvedLaunch>& launches) {
+  return std::make_unique<Sequence>(&module, launches);
+}
+
+absl::StatusOr<double> FakeDevice::TimeSequenceNs(LaunchSequence& sequence) {
+  const auto& fake = static_cast<Sequence&>(sequence);
+  double total = 0;
+  for (const ResolvedLaunch& launch : fake.launches()) {
+    HONE_ASSIGN_OR_RETURN(const double ns, TimeNs(fake.module(), launch));
+    total += ns;
+  }
+  return total;
+}
+
 }  // namespace hone

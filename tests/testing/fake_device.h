@@ -58,6 +58,8 @@ class FakeDevice : public Device {
   void HangFor(const std::string& part);
   void SetMemoryBytes(int64_t bytes) { memory_bytes_ = bytes; }
   void SetFlushBytes(int64_t bytes) { flush_bytes_ = bytes; }
+  // A sequence takes the samples of its launches, added up.
+  void MakeSequences() { makes_sequences_ = true; }
 
   int64_t allocated_bytes() const { return allocated_bytes_; }
   int allocations() const { return static_cast<int>(memory_.size()); }
@@ -86,6 +88,10 @@ class FakeDevice : public Device {
   int64_t flush_bytes() const override { return flush_bytes_; }
   void ReleaseFlush() override;
   absl::StatusOr<double> TimeNs(LoadedModule& module, const ResolvedLaunch& launch) override;
+  bool makes_sequences() const override { return makes_sequences_; }
+  absl::StatusOr<std::unique_ptr<LaunchSequence>> MakeSequence(
+      LoadedModule& module, const std::vector<ResolvedLaunch>& launches) override;
+  absl::StatusOr<double> TimeSequenceNs(LaunchSequence& sequence) override;
   int ClockMhz() override { return 1980; }
 
  private:
@@ -100,6 +106,7 @@ class FakeDevice : public Device {
     absl::Status refuse;
   };
   class Module;
+  class Sequence;
 
   Script* FindScript(const std::string& entry, const std::function<bool(const Script&)>& with);
   absl::Status RunStep(const Module& module, const ResolvedStep& step);
@@ -118,6 +125,7 @@ class FakeDevice : public Device {
   int fills_ = 0;
   std::vector<std::string> launched_;
   bool dead_ = false;
+  bool makes_sequences_ = false;
 };
 
 }  // namespace hone
