@@ -218,6 +218,9 @@ v1::MeasurementInfo ToProto(const Measurement& measurement, const WorkAmount& wo
   proto.set_driver(measurement.driver);
   proto.set_compiler_build(measurement.compiler_build);
   proto.set_clock_mhz(measurement.clock_mhz);
+  proto.set_memory_clock_mhz(measurement.memory_clock_mhz);
+  proto.set_paired_ratio(measurement.paired_ratio);
+  proto.set_unstable(measurement.unstable);
   proto.set_artifact_sha256(measurement.artifact_sha256);
   return proto;
 }

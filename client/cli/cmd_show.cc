@@ -45,6 +45,7 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
                {"spread", true},
                {UnitName(unit), true},
                {"of best", true},
+               {"in pairs", true},
                {"clock", true},
                {"when"},
                {"driver"}});
@@ -53,10 +54,15 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
     table.Add({absl::StrCat(m.config(), m.config() == winner ? " *" : ""),
                Bar(share, kBarWidth, ShowsUtf8()), FormatDuration(m.median_ns()),
                FormatPercent(m.spread()), FormatRate(m, unit), FormatPercent(share),
+               m.paired_ratio() > 0 ? FormatPercent(1 / m.paired_ratio()) : "",
                m.clock_mhz() > 0 ? absl::StrCat(m.clock_mhz(), " MHz") : "",
                FormatTime(m.measured_at_unix_ms()), m.driver()});
   }
-  std::cout << "\n" << table.Text() << "\n* the winner";
+  std::cout << "\n" << table.Text();
+  const auto shaken =
+      std::find_if(timed.begin(), timed.end(), [](const auto& m) { return !m.unstable().empty(); });
+  if (shaken != timed.end()) std::cout << "\nunstable: " << shaken->unstable();
+  std::cout << "\n* the winner";
   const auto won =
       std::find_if(timed.begin(), timed.end(), [&](const auto& m) { return m.config() == winner; });
   if (won != timed.end() && won->verified()) {

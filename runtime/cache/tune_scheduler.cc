@@ -275,7 +275,7 @@ absl::Status TuneScheduler::Choose(const TuneRunImpl& run, TuneRun::Event& finis
           {.config = variant.config, .artifact_sha256 = variant.artifact->sha256});
     }
     if (finished.runner_up) {
-      winner.runner_up_ratio = finished.runner_up->median_ns / finished.winner->median_ns;
+      winner.runner_up_ratio = TimeRatio(*finished.runner_up, *finished.winner);
     }
     winner.decided_at_unix_ms = absl::ToUnixMillis(absl::Now());
     const auto generation = store_->PutWinner(winner);

@@ -105,7 +105,9 @@ class CpuDevice : public Device {
     const auto end = std::chrono::steady_clock::now();
     return std::chrono::duration<double, std::nano>(end - start).count();
   }
-  int ClockMhz() override { return CurrentClockMhz(); }
+  DeviceCondition Condition() override {
+    return {.clock_mhz = CurrentClockMhz(), .memory_clock_mhz = 0, .slowed_down = {}};
+  }
 
  private:
   const DeviceInfo info_;

@@ -77,7 +77,7 @@ class CudaDevice : public Device {
   absl::StatusOr<std::unique_ptr<LaunchSequence>> MakeSequence(
       LoadedModule& module, const std::vector<ResolvedLaunch>& launches) override;
   absl::StatusOr<double> TimeSequenceNs(LaunchSequence& sequence) override;
-  int ClockMhz() override;
+  DeviceCondition Condition() override;
 
  private:
   CudaDevice(const CudaDriver& driver, DeviceInfo info) : driver_(driver), info_(std::move(info)) {}
@@ -296,7 +296,12 @@ absl::StatusOr<double> CudaDevice::TimeSequenceNs(LaunchSequence& sequence) {
   });
 }
 
-int CudaDevice::ClockMhz() { return nvml_ == nullptr ? 0 : nvml_->SmClockMhz(pci_bus_id_); }
+DeviceCondition CudaDevice::Condition() {
+  if (nvml_ == nullptr) return {};
+  return {.clock_mhz = nvml_->SmClockMhz(pci_bus_id_),
+          .memory_clock_mhz = nvml_->MemoryClockMhz(pci_bus_id_),
+          .slowed_down = nvml_->SlowedDown(pci_bus_id_)};
+}
 
 }  // namespace
 

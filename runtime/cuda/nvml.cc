@@ -11,7 +11,15 @@ namespace {
 // From NVML's stable ABI; its header is not needed for these.
 using NvmlDevice = void*;
 constexpr int kNvmlSuccess = 0;
-constexpr unsigned kClockSm = 1;  // NVML_CLOCK_SM
+constexpr unsigned kClockSm = 1;      // NVML_CLOCK_SM
+constexpr unsigned kClockMemory = 2;  // NVML_CLOCK_MEM
+// nvmlClocksThrottleReasons (since NVML 12 nvmlClocksEventReasons), the most telling first.
+constexpr std::pair<unsigned long long, const char*> kProtections[] = {
+    {0x40, "thermal"},            // HwThermalSlowdown
+    {0x20, "thermal"},            // SwThermalSlowdown
+    {0x80, "power brake"},        // HwPowerBrakeSlowdown
+    {0x08, "hardware slowdown"},  // HwSlowdown
+};
 
 template <typename F>
 bool Bind(void* library, const char* symbol, F& function) {
@@ -28,6 +36,7 @@ struct Nvml::Functions {
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*device_by_pci_bus_id)(const char*, NvmlDevice*) = nullptr;
   int (*clock_info)(NvmlDevice, unsigned, unsigned*) = nullptr;
+  int (*throttle_reasons)(NvmlDevice, unsigned long long*) = nullptr;  // optional
   // The device asked for last: look-ups take longer than the clock itself.
   std::string pci_bus_id;
   NvmlDevice device = nullptr;
@@ -43,6 +52,9 @@ std::unique_ptr<Nvml> Nvml::Open() {
                      Bind(f.library, "nvmlSystemGetDriverVersion", f.driver_version) &&
                      Bind(f.library, "nvmlDeviceGetHandleByPciBusId_v2", f.device_by_pci_bus_id) &&
                      Bind(f.library, "nvmlDeviceGetClockInfo", f.clock_info);
+  if (!Bind(f.library, "nvmlDeviceGetCurrentClocksEventReasons", f.throttle_reasons)) {
+    Bind(f.library, "nvmlDeviceGetCurrentClocksThrottleReasons", f.throttle_reasons);
+  }
   if (!bound || f.init() != kNvmlSuccess) {
     dlclose(f.library);
     return nullptr;
@@ -64,16 +76,39 @@ std::string Nvml::DriverVersion() const {
   return version.data();
 }
 
-int Nvml::SmClockMhz(const std::string& pci_bus_id) const {
+bool Nvml::Select(const std::string& pci_bus_id) const {
   Functions& f = *functions_;
-  if (f.device == nullptr || f.pci_bus_id != pci_bus_id) {
-    f.device = nullptr;
-    if (f.device_by_pci_bus_id(pci_bus_id.c_str(), &f.device) != kNvmlSuccess) return 0;
-    f.pci_bus_id = pci_bus_id;
-  }
+  if (f.device != nullptr && f.pci_bus_id == pci_bus_id) return true;
+  f.device = nullptr;
+  if (f.device_by_pci_bus_id(pci_bus_id.c_str(), &f.device) != kNvmlSuccess) return false;
+  f.pci_bus_id = pci_bus_id;
+  return true;
+}
+
+int Nvml::ClockMhz(const std::string& pci_bus_id, unsigned clock) const {
   unsigned mhz = 0;
-  if (f.clock_info(f.device, kClockSm, &mhz) != kNvmlSuccess) return 0;
+  if (!Select(pci_bus_id) ||
+      functions_->clock_info(functions_->device, clock, &mhz) != kNvmlSuccess)
+    return 0;
   return static_cast<int>(mhz);
+}
+
+int Nvml::SmClockMhz(const std::string& pci_bus_id) const { return ClockMhz(pci_bus_id, kClockSm); }
+
+int Nvml::MemoryClockMhz(const std::string& pci_bus_id) const {
+  return ClockMhz(pci_bus_id, kClockMemory);
+}
+
+std::string Nvml::SlowedDown(const std::string& pci_bus_id) const {
+  unsigned long long reasons = 0;
+  if (functions_->throttle_reasons == nullptr || !Select(pci_bus_id) ||
+      functions_->throttle_reasons(functions_->device, &reasons) != kNvmlSuccess) {
+    return "";
+  }
+  for (const auto& [bit, name] : kProtections) {
+    if ((reasons & bit) != 0) return name;
+  }
+  return "";
 }
 
 }  // namespace hone

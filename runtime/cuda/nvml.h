@@ -21,10 +21,17 @@ class Nvml {
   // The multiprocessors' present clock; `pci_bus_id` as cuDeviceGetPCIBusId gives it. 0 when
   // unknown.
   int SmClockMhz(const std::string& pci_bus_id) const;
+  int MemoryClockMhz(const std::string& pci_bus_id) const;
+  // "thermal", "power brake", "hardware slowdown"; empty when nothing but the workload, a power
+  // limit or a setting holds the clocks down, or when unknown.
+  std::string SlowedDown(const std::string& pci_bus_id) const;
 
  private:
   struct Functions;
   explicit Nvml(std::unique_ptr<Functions> functions);
+  // False when there is no such device.
+  bool Select(const std::string& pci_bus_id) const;
+  int ClockMhz(const std::string& pci_bus_id, unsigned clock) const;
   std::unique_ptr<Functions> functions_;
 };
 

@@ -51,6 +51,14 @@ class LoadedModule {
   virtual ~LoadedModule() = default;
 };
 
+struct DeviceCondition {
+  int clock_mhz = 0;         // of the multiprocessors; 0: unknown
+  int memory_clock_mhz = 0;  // 0: unknown
+  // Protection that holds the clocks down, "thermal" or "power brake"; empty: none. A power limit
+  // is not among them: heavy kernels always meet it.
+  std::string slowed_down;
+};
+
 // Launches that run in order as one unit of work, without the host between them. Belongs to the
 // device that made it; the module and the launch recipes must outlive it.
 class LaunchSequence {
@@ -115,8 +123,8 @@ class Device {
       LoadedModule& module, const std::vector<ResolvedLaunch>& launches);
   // TimeNs of a whole sequence.
   virtual absl::StatusOr<double> TimeSequenceNs(LaunchSequence& sequence);
-  // 0 when the device does not tell.
-  virtual int ClockMhz() = 0;
+  // As it is now; empty where the device does not tell.
+  virtual DeviceCondition Condition() { return {}; }
 };
 
 }  // namespace hone

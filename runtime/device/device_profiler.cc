@@ -320,7 +320,10 @@ absl::StatusOr<SampleResult> DeviceProfiler::TakeSamples(const Loaded& loaded, i
   if (sampler_ == nullptr) sampler_ = std::make_unique<Sampler>(context_.get(), tuned_.get());
   SampleResult result;
   HONE_ASSIGN_OR_RETURN(result.samples_ns, sampler_->Take(loaded.runnable(), count));
-  result.clock_mhz = device_->ClockMhz();
+  const DeviceCondition condition = device_->Condition();
+  result.clock_mhz = condition.clock_mhz;
+  result.memory_clock_mhz = condition.memory_clock_mhz;
+  result.slowed_down = condition.slowed_down;
   HONE_ASSIGN_OR_RETURN(result.rejection, tuned_->FindDamage());
   return result;
 }

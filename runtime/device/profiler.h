@@ -68,7 +68,10 @@ struct CheckResult {
 struct SampleResult {
   std::optional<Rejection> rejection;
   std::vector<double> samples_ns;
-  int clock_mhz = 0;
+  int clock_mhz = 0;         // 0: unknown
+  int memory_clock_mhz = 0;  // 0: unknown
+  // Why the device ran slower than it can ("thermal"), if it says so.
+  std::string slowed_down;
 };
 
 // Not thread-safe; one caller at a time. A candidate's failure is a Rejection; a Status means that

@@ -159,7 +159,10 @@ std::string EncodeMeasurement(const Measurement& measurement) {
       .Int("measured_at_unix_ms", measurement.measured_at_unix_ms)
       .Text("driver", measurement.driver)
       .Text("compiler_build", measurement.compiler_build)
-      .Int("clock_mhz", measurement.clock_mhz);
+      .Int("clock_mhz", measurement.clock_mhz)
+      .Int("memory_clock_mhz", measurement.memory_clock_mhz)
+      .Double("paired_ratio", measurement.paired_ratio)
+      .Text("unstable", measurement.unstable);
   return writer.text();
 }
 
@@ -186,6 +189,12 @@ absl::StatusOr<Measurement> DecodeMeasurement(const std::string& record) {
   measurement.driver = reader.Text("driver");
   measurement.compiler_build = reader.Text("compiler_build");
   measurement.clock_mhz = static_cast<int>(reader.Int("clock_mhz"));
+  // Rows of version 0.1 before these existed have none of them.
+  if (reader.Has("memory_clock_mhz")) {
+    measurement.memory_clock_mhz = static_cast<int>(reader.Int("memory_clock_mhz"));
+    measurement.paired_ratio = reader.Double("paired_ratio");
+    measurement.unstable = reader.Text("unstable");
+  }
   return Finish(reader, std::move(measurement));
 }
 

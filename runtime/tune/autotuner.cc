@@ -380,6 +380,7 @@ class TuneSession {
     }
     measurement.samples_ns = std::move(first.samples_ns);
     measurement.clock_mhz = first.clock_mhz;
+    measurement.memory_clock_mhz = first.memory_clock_mhz;
     Summarise(measurement);
     best_ns_ = std::min(best_ns_, measurement.median_ns);
     Entry& entry = entries_[measurement.config];
@@ -400,16 +401,25 @@ class TuneSession {
   absl::Status Race() {
     std::vector<Racer> racers;
     for (auto& [config, entry] : entries_) {
+      // A new final makes the ratios of an earlier one meaningless.
+      if (std::exchange(entry.measurement.paired_ratio, 0) > 0 && entry.id < 0) {
+        observer_.OnMeasurement(entry.measurement);
+      }
       if (entry.id < 0) continue;
       racers.push_back({.id = entry.id,
                         .measurement = &entry.measurement,
                         .always = default_ && config == *default_});
     }
     observer_.OnProgress(0, kRounds, "timing");
-    const absl::Status status = RunRace(profiler_, racers, [&](int round) {
+    const auto survivors = RunRace(profiler_, racers, [&](int round) {
       observer_.OnProgress(round + 1, kRounds, "timing");
       return !Stopping();
     });
+    absl::Status status = survivors.status();
+    if (status.ok() && stopped_early_.empty()) {
+      observer_.OnProgress(kRounds, kRounds, "comparing the fastest");
+      status = RunFinal(profiler_, Finalists(*survivors));
+    }
     for (const Racer& racer : racers) observer_.OnMeasurement(*racer.measurement);
     return status;
   }

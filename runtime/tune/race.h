@@ -1,13 +1,14 @@
-// Interleaved sampling rounds over candidates, so that drift of clocks and load hits all alike.
+// Interleaved sampling rounds over candidates, so that drift of clocks and load hits all alike, and
+// a paired comparison of those that end close together.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "runtime/device/profiler.h"
 #include "runtime/kernel/measurement.h"
 
@@ -20,6 +21,15 @@ inline constexpr int kProbeSamples = 3;
 // 3, enough for stable quartiles.
 inline constexpr int kRounds = 6;
 inline constexpr int kRoundSamples = 3;
+// Rounds of a race that are sampled again because something disturbed them. Beyond, what they gave
+// is taken and called unstable: a rule without a bound would never end on a busy device.
+inline constexpr int kRepeatedRoundsMax = 4;
+
+// Those this close to the fastest meet again in pairs, the fastest of them and the default config.
+inline constexpr double kFinalistMargin = 0.03;
+inline constexpr double kDefaultFinalistMargin = 0.10;
+inline constexpr int kFinalistsMax = 6;
+inline constexpr int kFinalRounds = 12;
 
 struct Racer {
   int64_t id = 0;  // the profiler's candidate
@@ -34,9 +44,21 @@ int SamplesFor(double median_ns, int wanted);
 // quartile of `best` and its median is more than 5 % behind. Quartiles as in Summarise.
 bool ClearlyBehind(const Measurement& measurement, const Measurement& best);
 
-// Runs the rounds. A racer that fails gets its rejection and leaves. `round_done` may end the race
-// early by returning false. Errors are the lane's.
-absl::Status RunRace(Profiler& profiler, std::vector<Racer> racers,
-                     const std::function<bool(int round)>& round_done);
+// Runs the rounds and returns who is left. A racer that fails gets its rejection and leaves.
+// `round_done` may end the race early by returning false. Errors are the lane's.
+//
+// The fastest is also sampled at the end of every round. A round in which it is not what it was
+// in the others, or during which the device slowed itself down, is sampled again; the measurements
+// of a round that stays so say in `unstable` why.
+absl::StatusOr<std::vector<Racer>> RunRace(Profiler& profiler, std::vector<Racer> racers,
+                                           const std::function<bool(int round)>& round_done);
+
+// Those that may win: see the constants.
+std::vector<Racer> Finalists(const std::vector<Racer>& racers);
+
+// One sample of each in every round, in alternating order; each gets as `paired_ratio` the median
+// over the rounds of its time over that of the fastest. What slows a whole round down cancels, so
+// that this resolves what medians of separate samples do not.
+absl::Status RunFinal(Profiler& profiler, const std::vector<Racer>& finalists);
 
 }  // namespace hone

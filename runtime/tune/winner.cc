@@ -11,11 +11,24 @@ bool Contends(const ConfigSpace& space, const Measurement& measurement) {
 }
 
 double Noise(const Measurement& a, const Measurement& b) {
+  if (a.paired_ratio > 0 && b.paired_ratio > 0) return kTieMargin;
   const double spread = std::min(std::max(a.spread, b.spread), kNoiseShareMax);
   return std::max(kTieMargin, spread);
 }
 
+// Whoever reached the final may win; without one, all.
+void KeepFinalists(const std::vector<Measurement>& measurements, std::vector<size_t>& contenders) {
+  const auto finalist = [&](size_t i) { return measurements[i].paired_ratio > 0; };
+  if (std::none_of(contenders.begin(), contenders.end(), finalist)) return;
+  std::erase_if(contenders, [&](size_t i) { return !finalist(i); });
+}
+
 }  // namespace
+
+double TimeRatio(const Measurement& a, const Measurement& b) {
+  if (a.paired_ratio > 0 && b.paired_ratio > 0) return a.paired_ratio / b.paired_ratio;
+  return a.median_ns / b.median_ns;
+}
 
 std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
                                          const std::vector<Measurement>& measurements) {
@@ -32,13 +45,14 @@ std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
   if (contenders.empty()) return std::nullopt;
 
   const auto faster = [&](size_t a, size_t b) {
-    return measurements[a].median_ns < measurements[b].median_ns;
+    return TimeRatio(measurements[a], measurements[b]) < 1;
   };
-  const size_t fastest = *std::min_element(contenders.begin(), contenders.end(), faster);
-  const double tied_ns = measurements[fastest].median_ns * (1 + kTieMargin);
+  std::vector<size_t> finalists = contenders;
+  KeepFinalists(measurements, finalists);
+  const size_t fastest = *std::min_element(finalists.begin(), finalists.end(), faster);
   size_t winner = fastest;
-  for (const size_t i : contenders) {
-    if (measurements[i].median_ns <= tied_ns &&
+  for (const size_t i : finalists) {
+    if (TimeRatio(measurements[i], measurements[fastest]) <= 1 + kTieMargin &&
         space.IndexOf(measurements[i].config) < space.IndexOf(measurements[winner].config)) {
       winner = i;
     }
@@ -47,8 +61,7 @@ std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
     for (const size_t i : contenders) {
       const Measurement& standing = measurements[i];
       if (standing.config == *default_config &&
-          measurements[winner].median_ns >
-              standing.median_ns * (1 - Noise(standing, measurements[winner]))) {
+          TimeRatio(measurements[winner], standing) > 1 - Noise(standing, measurements[winner])) {
         winner = i;
       }
     }

@@ -17,14 +17,19 @@ inline constexpr double kTieMargin = 0.01;
 // hide a clear win.
 inline constexpr double kNoiseShareMax = 0.05;
 
+// How much longer `a` takes than `b`. Finalists were compared in pairs, which is finer than their
+// medians.
+double TimeRatio(const Measurement& a, const Measurement& b);
+
 struct WinnerChoice {
   size_t winner = 0;                // indices into the measurements
   std::optional<size_t> runner_up;  // the fastest other one
 };
 
 // Among the measurements with samples whose config is valid in `space`. nullopt if there is none.
-// Deterministic: depends on medians, spreads and declaration order only. A verified candidate is
-// never beaten by an unverified one.
+// Deterministic: depends on medians, spreads, paired ratios and declaration order only. Where there
+// was a final its members contend, by their paired ratios. A verified candidate is never beaten by
+// an unverified one.
 std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
                                          const std::vector<Measurement>& measurements);
 

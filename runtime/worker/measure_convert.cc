@@ -247,6 +247,8 @@ wire::SampleReply ToWire(const SampleResult& result) {
   if (result.rejection) *message.mutable_rejection() = ToWire(*result.rejection);
   message.mutable_samples_ns()->Add(result.samples_ns.begin(), result.samples_ns.end());
   message.set_clock_mhz(result.clock_mhz);
+  message.set_memory_clock_mhz(result.memory_clock_mhz);
+  message.set_slowed_down(result.slowed_down);
   return message;
 }
 
@@ -255,6 +257,8 @@ absl::StatusOr<SampleResult> FromWire(const wire::SampleReply& message) {
   HONE_ASSIGN_OR_RETURN(result.rejection, RejectionOf(message));
   result.samples_ns = {message.samples_ns().begin(), message.samples_ns().end()};
   result.clock_mhz = message.clock_mhz();
+  result.memory_clock_mhz = message.memory_clock_mhz();
+  result.slowed_down = message.slowed_down();
   return result;
 }
 

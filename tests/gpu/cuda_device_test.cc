@@ -202,6 +202,55 @@ extern "C" __global__ void spin(long long ns) {
   EXPECT_LT(short_ns[10], 6'000);
   EXPECT_GE(long_ns[10], 295'000);
   EXPECT_LT(long_ns[10], 320'000);
+
+  // In a sequence neither the host nor a pair of events stands between the launches.
+  const auto nothings = device_->MakeSequence(**module, std::vector<ResolvedLaunch>(20, nothing));
+  const auto spins = device_->MakeSequence(**module, std::vector<ResolvedLaunch>(4, spin));
+  ASSERT_TRUE(nothings.ok() && spins.ok()) << nothings.status() << spins.status();
+  std::vector<double> many_ns;
+  for (int i = 0; i < 21; ++i) {
+    const auto many = device_->TimeSequenceNs(**nothings);
+    ASSERT_TRUE(many.ok()) << many.status();
+    many_ns.push_back(*many / 20);
+  }
+  std::sort(many_ns.begin(), many_ns.end());
+  EXPECT_LT(many_ns[10], short_ns[10]);
+  const auto four = device_->TimeSequenceNs(**spins);
+  ASSERT_TRUE(four.ok()) << four.status();
+  EXPECT_GE(*four, 4 * 295'000);
+  EXPECT_LT(*four, 4 * 320'000);
+}
+
+TEST_F(CudaDeviceTest, ASequenceRunsItsLaunchesInOrder) {
+  Program program;
+  program.name = "order.cu";
+  program.source =
+      R"(extern "C" __global__ void next(unsigned* x, unsigned digit) { *x = *x * 10 + digit; })";
+  auto module = device_->Load(CompileForGpu(program));
+  ASSERT_TRUE(module.ok()) << module.status();
+  const auto x = device_->Allocate(4);
+  ASSERT_TRUE(x.ok()) << x.status();
+  std::vector<ResolvedLaunch> launches(5);
+  for (unsigned i = 0; i < 5; ++i) {
+    launches[i].steps.resize(1);
+    launches[i].steps[0].symbol = "next";
+    launches[i].steps[0].arguments.resize(2);
+    launches[i].steps[0].arguments[0].bytes.resize(8);
+    std::memcpy(launches[i].steps[0].arguments[0].bytes.data(), &*x, 8);
+    launches[i].steps[0].arguments[1].bytes.resize(4);
+    const unsigned digit = i + 1;
+    std::memcpy(launches[i].steps[0].arguments[1].bytes.data(), &digit, 4);
+  }
+  const auto sequence = device_->MakeSequence(**module, launches);
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  for (int run = 0; run < 2; ++run) {
+    ASSERT_TRUE(device_->Memset(*x, 0, 4).ok());
+    ASSERT_TRUE(device_->TimeSequenceNs(**sequence).ok());
+    unsigned value = 0;
+    ASSERT_TRUE(device_->CopyToHost(&value, *x, 4).ok());
+    EXPECT_EQ(value, 12345u);
+  }
+  device_->Free(*x);
 }
 
 TEST_F(CudaDeviceTest, AnArtifactForAnotherDeviceIsRefused) {

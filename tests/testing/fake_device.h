@@ -92,7 +92,9 @@ class FakeDevice : public Device {
   absl::StatusOr<std::unique_ptr<LaunchSequence>> MakeSequence(
       LoadedModule& module, const std::vector<ResolvedLaunch>& launches) override;
   absl::StatusOr<double> TimeSequenceNs(LaunchSequence& sequence) override;
-  int ClockMhz() override { return 1980; }
+  DeviceCondition Condition() override {
+    return {.clock_mhz = 1980, .memory_clock_mhz = 3201, .slowed_down = {}};
+  }
 
  private:
   struct Script {

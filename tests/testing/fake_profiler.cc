@@ -50,6 +50,11 @@ void FakeProfiler::SetTiming(const std::string& config, std::vector<double> samp
   scripts_[config].samples_ns = std::move(samples_ns);
 }
 
+void FakeProfiler::SetSlowedDown(std::string why) {
+  MutexLock lock(&mutex_);
+  slowed_down_ = std::move(why);
+}
+
 void FakeProfiler::RejectOnCheck(const std::string& config, Rejection rejection) {
   MutexLock lock(&mutex_);
   scripts_[config].on_check = std::move(rejection);
@@ -234,6 +239,7 @@ absl::StatusOr<SampleResult> FakeProfiler::Sample(int64_t candidate_id, int coun
                                     : script.samples_ns[next++ % script.samples_ns.size()]);
   }
   result.clock_mhz = 1980;
+  result.slowed_down = slowed_down_;
   return result;
 }
 

@@ -31,6 +31,8 @@ class FakeProfiler : public Profiler {
   void RejectOnSample(const std::string& config, Rejection rejection);
   // Bits of its outputs; configs not named all give the same ones.
   void SetOutputHash(const std::string& config, std::string output_sha256);
+  // What the device says after every sample from now on.
+  void SetSlowedDown(std::string why);
   void FailInfo(absl::Status status);
   // Every Begin fails until it is called with OK.
   void FailBegin(absl::Status status);
@@ -76,6 +78,7 @@ class FakeProfiler : public Profiler {
 
   const DeviceInfo info_;
   mutable Mutex mutex_;
+  std::string slowed_down_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Script> scripts_ ABSL_GUARDED_BY(mutex_);
   absl::Status info_status_ ABSL_GUARDED_BY(mutex_);
   absl::Status begin_status_ ABSL_GUARDED_BY(mutex_);

@@ -74,6 +74,17 @@ TEST_F(WinnerTest, TiesWithinTheMarginGoToTheFirstDeclared) {
   EXPECT_EQ(Winner(), "XBLOCK=128 VEC=4");
 }
 
+TEST_F(WinnerTest, FinalistsAreComparedByTheirPairs) {
+  Timed("XBLOCK=64 VEC=4", {50.0, 50.0, 50.0});
+  Timed("XBLOCK=128 VEC=4", {51.5, 51.5, 51.5});
+  Timed("XBLOCK=256 VEC=4", {49.0, 49.0, 49.0});
+  measurements_[0].paired_ratio = 1.03;
+  measurements_[1].paired_ratio = 1;
+  EXPECT_EQ(Winner(), "XBLOCK=128 VEC=4") << "a lucky median that was not in the final counts less";
+  measurements_[0].paired_ratio = 1.005;
+  EXPECT_EQ(Winner(), "XBLOCK=64 VEC=4") << "ties go to the first declared";
+}
+
 TEST_F(WinnerTest, DefaultStaysUnlessBeatenByMoreThanNoise) {
   Timed("XBLOCK=64 VEC=1", {98, 100, 102, 104});
   Timed("XBLOCK=128 VEC=4", {98, 100, 101, 103});
