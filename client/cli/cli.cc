@@ -34,7 +34,7 @@ void AddGlobalOptions(CLI::App& app, Environment& environment) {
                  "Daemon to talk to: unix:PATH or HOST:PORT (default: $HONE_ENDPOINT, else the "
                  "first socket found in $XDG_RUNTIME_DIR/hone, /run/hone, /tmp/hone-UID)");
   app.add_option("--wait", environment.wait_s, "Wait up to this many seconds for the daemon")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 86400.0));
   // The values are the two there are, so a flag inside is enough.
   app.add_option_function<std::string>(
          "-o,--output",

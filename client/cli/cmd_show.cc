@@ -99,7 +99,14 @@ absl::StatusOr<std::string> KeyOf(const Client& client, const ProblemOptions& pr
 absl::Status Run(const Environment& environment, const ProblemOptions& problem, bool all) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const std::string key, KeyOf(client, problem));
-  HONE_ASSIGN_OR_RETURN(const v1::GetTuningResponse reply, client.GetTuning(key));
+  const absl::StatusOr<v1::GetTuningResponse> tuning = client.GetTuning(key);
+  if (absl::IsNotFound(tuning.status()) && key != problem.name) {
+    return absl::NotFoundError(
+        absl::StrCat(problem.name, " ", absl::StrJoin(problem.assignments, " "),
+                     " is not tuned on this device; try: hone tune ", problem.name, " ",
+                     absl::StrJoin(problem.assignments, " ")));
+  }
+  HONE_ASSIGN_OR_RETURN(const v1::GetTuningResponse reply, tuning);
   if (environment.json) return PrintJson(reply);
   const v1::TuningSummary& summary = reply.summary();
   std::cout << summary.template_name() << " " << FormatParams(summary.params()) << " on "

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/generated_inputs.h"
 #include "client/cli/reference_kernel.h"
+#include "runtime/base/available_memory.h"
 #include "runtime/base/status_macros.h"
 
 namespace hone::cli {
@@ -30,6 +31,15 @@ const v1::Argument* FindArgument(const v1::KernelTemplate& kernel_template,
     if (argument.name() == name) return &argument;
   }
   return nullptr;
+}
+
+// Contents are made in this process's memory; on the CPU device they stay there besides.
+absl::Status FitsHostMemory(int64_t bytes) {
+  const int64_t available = AvailableMemoryBytes();
+  if (bytes < available / 2) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("generating ", bytes, " bytes takes more than half of the ", available,
+                   " bytes of memory that are free here; choose smaller sizes"));
 }
 
 // An init's bound: an expression over parameters; empty is 0.
@@ -98,6 +108,7 @@ absl::Status KernelRun::AddBuffer(const std::string& name, const RecipeBuffer& r
   buffer.dtype = recipe.dtype;
   HONE_ASSIGN_OR_RETURN(buffer.extent, EvaluateExtent(recipe, arguments_.sizes));
   HONE_ASSIGN_OR_RETURN(buffer.span_bytes, SpanBytes(buffer.extent, recipe.dtype));
+  HONE_RETURN_IF_ERROR(FitsHostMemory(buffer.span_bytes));
   HONE_ASSIGN_OR_RETURN(const std::string contents,
                         Contents(recipe, declared, bindings, name, buffer.span_bytes, poison));
   const int64_t offset = offset_elements * SizeBytes(recipe.dtype);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/available_memory.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/cpu/cpu_facts.h"
 #include "runtime/cpu/guarded_memory.h"

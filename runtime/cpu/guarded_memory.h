@@ -36,8 +36,4 @@ class GuardedMemory {
   std::map<uint64_t, Mapping> allocations_;
 };
 
-// What this process could still allocate without swapping: the least of free memory and what its
-// cgroup and resource limits leave.
-int64_t AvailableMemoryBytes();
-
 }  // namespace hone

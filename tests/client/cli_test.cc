@@ -203,6 +203,9 @@ TEST_F(CliTest, ListAndShowDrawTheLandscape) {
   const std::string by_key = out_;
   EXPECT_EQ(Hone({"show", "copy_1d", "n=64"}), kExitOk);
   EXPECT_EQ(out_, by_key);
+  service().explained.set_tuning_key("abcdef");
+  EXPECT_EQ(Hone({"show", "copy_1d", "n=65"}), kExitNotFound);
+  EXPECT_THAT(err_, HasSubstr("hone tune copy_1d n=65"));
 }
 
 TEST_F(CliTest, GetPrintsSourceAndVariants) {
