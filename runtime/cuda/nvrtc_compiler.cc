@@ -28,6 +28,10 @@ namespace {
 
 constexpr char kDefaultStandard[] = "--std=c++20";
 constexpr char kNoCache[] = "--no-cache";
+// NVRTC otherwise names variables of internal linkage by its process id, so that no two workers
+// build the same binary. Nothing else changes with it, so the key need not know.
+constexpr char kSeed[] = "--frandom-seed=hone";
+constexpr int kSeedSince = 13000;  // CUDA 12.9 refuses the option
 constexpr char kTrivialSource[] = "extern \"C\" __global__ void hone_self_test() {}\n";
 
 // Whatever bytes would change with these lines must change the key too.
@@ -240,6 +244,7 @@ absl::Status NvrtcCompiler::CheckArchitecture(const std::string& architecture) c
 std::vector<std::string> NvrtcCompiler::Arguments(const Program& program) const {
   std::vector<std::string> arguments = {absl::StrCat("--gpu-architecture=", program.architecture)};
   if (no_cache_) arguments.push_back(kNoCache);
+  if (library_->cuda_version() >= kSeedSince) arguments.push_back(kSeed);
   if (!SetsStandard(program)) arguments.push_back(kDefaultStandard);
   arguments.insert(arguments.end(), program.options.begin(), program.options.end());
   // The headers sent lie in the working directory.

@@ -281,5 +281,23 @@ TEST_F(NvrtcProgramsTest, BytesDoNotDependOnTheWorkerOrItsDirectory) {
   EXPECT_EQ(first.artifact->sha256, second->artifact->sha256);
 }
 
+// scenario P17: NVRTC would name the variable by the worker's process id, as it does in libcu++.
+TEST_F(NvrtcProgramsTest, BytesDoNotDependOnTheWorkersProcessId) {
+  if (pool_->Select("sm_90", 0)->cuda_version < 13000) GTEST_SKIP() << "this NVRTC has no seed";
+  Program program = CudaProgram(
+      "namespace a { static __device__ int hidden[3]; }\n"
+      "template <class T> __global__ void k(T* x) {\n"
+      "  x[0] = a::hidden[x[1]]; a::hidden[x[2]] = x[3]; }\n");
+  program.name_expressions = {"k<int>"};
+  const CompileOutcome first = Compile(program);
+  ASSERT_TRUE(first.artifact.has_value()) << first.log;
+  auto other = CompilePool::Create(NvrtcOptions());
+  ASSERT_THAT(other, IsOk());
+  const auto second = (*other)->Compile(program, {});
+  ASSERT_THAT(second, IsOk());
+  ASSERT_TRUE(second->artifact.has_value()) << second->log;
+  EXPECT_EQ(first.artifact->sha256, second->artifact->sha256);
+}
+
 }  // namespace
 }  // namespace hone
