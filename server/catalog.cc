@@ -36,10 +36,6 @@ constexpr int kDamagedRowsMax = 100;
 constexpr absl::string_view kRegistered = "registered";
 constexpr absl::string_view kInline = "inline";
 
-bool IsDigest(absl::string_view text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
-}
-
 // What the store keeps of where a template is registered, a line for each: "registered NAMESPACE",
 // "inline NAMESPACE".
 std::string OriginLine(const std::string& name_space, bool inline_template) {
@@ -120,19 +116,14 @@ std::unique_ptr<Catalog> Catalog::Create(std::string directory, KernelStore* sto
 }
 
 absl::StatusOr<std::string> Catalog::ResolveHeaderSet(const std::string& name_or_digest) const {
-  const auto missing = [&] {
-    return absl::NotFoundError(
-        absl::StrCat("header set \"", name_or_digest, "\" is not registered with this daemon"));
-  };
-  if (store_ == nullptr) return missing();
-  if (IsDigest(name_or_digest)) {
-    HONE_ASSIGN_OR_RETURN(const auto files, store_->GetHeaderSet(name_or_digest));
-    if (files.has_value()) return name_or_digest;
+  std::optional<std::string> digest;
+  if (store_ != nullptr) {
+    HONE_ASSIGN_OR_RETURN(digest, store_->FindHeaderSet(name_or_digest));
   }
-  HONE_ASSIGN_OR_RETURN(const std::optional<std::string> digest,
-                        store_->FindHeaderSet(name_or_digest));
-  if (!digest.has_value()) return missing();
-  return *digest;
+  if (digest.has_value()) return *std::move(digest);
+  return absl::NotFoundError(absl::StrCat("header set \"", name_or_digest,
+                                          "\" is not registered with this daemon; register it with "
+                                          "hone headers add"));
 }
 
 absl::StatusOr<CatalogEntryPtr> Catalog::MakeEntry(v1::KernelTemplate message,

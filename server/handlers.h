@@ -25,6 +25,8 @@ void DescribeTemplate(ServiceContext& context,
                       CallPtr<v1::DescribeTemplateRequest, v1::DescribeTemplateResponse> call);
 void RegisterTemplate(ServiceContext& context,
                       CallPtr<v1::RegisterTemplateRequest, v1::RegisterTemplateResponse> call);
+void ListHeaderSets(ServiceContext& context,
+                    CallPtr<v1::ListHeaderSetsRequest, v1::ListHeaderSetsResponse> call);
 void ListTunings(ServiceContext& context,
                  CallPtr<v1::ListTuningsRequest, v1::ListTuningsResponse> call);
 void GetTuning(ServiceContext& context, CallPtr<v1::GetTuningRequest, v1::GetTuningResponse> call);

@@ -156,6 +156,12 @@ grpc::ServerUnaryReactor* KernelServiceImpl::RegisterTemplate(Context* call, con
                     &hone::RegisterTemplate);
 }
 
+grpc::ServerUnaryReactor* KernelServiceImpl::ListHeaderSets(Context* call, const Bytes* request,
+                                                            Bytes* response) {
+  return StartUnary(call, request, response, {"ListHeaderSets", Role::kReader},
+                    &hone::ListHeaderSets);
+}
+
 grpc::ServerUnaryReactor* KernelServiceImpl::ListTunings(Context* call, const Bytes* request,
                                                          Bytes* response) {
   return StartUnary(call, request, response, {"ListTunings", Role::kReader}, &hone::ListTunings);

@@ -13,6 +13,8 @@ namespace hone {
 
 // Bytes come and go as they are: requests are parsed here, so that a broken one is explained by
 // field.
+using RawHeaderSetService = v1::KernelService::WithRawCallbackMethod_RegisterHeaderSet<
+    v1::KernelService::WithRawCallbackMethod_ListHeaderSets<v1::KernelService::Service>>;
 using RawKernelService = v1::KernelService::WithRawCallbackMethod_GetKernel<
     v1::KernelService::WithRawCallbackMethod_GetArtifact<
         v1::KernelService::WithRawCallbackMethod_Compile<
@@ -20,14 +22,13 @@ using RawKernelService = v1::KernelService::WithRawCallbackMethod_GetKernel<
                 v1::KernelService::WithRawCallbackMethod_ListTemplates<
                     v1::KernelService::WithRawCallbackMethod_DescribeTemplate<
                         v1::KernelService::WithRawCallbackMethod_RegisterTemplate<
-                            v1::KernelService::WithRawCallbackMethod_RegisterHeaderSet<
-                                v1::KernelService::WithRawCallbackMethod_ListTunings<
-                                    v1::KernelService::WithRawCallbackMethod_GetTuning<
-                                        v1::KernelService::WithRawCallbackMethod_Watch<
-                                            v1::KernelService::WithRawCallbackMethod_GetStatus<
-                                                v1::KernelService::WithRawCallbackMethod_ExplainKey<
-                                                    v1::KernelService::WithRawCallbackMethod_GetLog<
-                                                        v1::KernelService::Service>>>>>>>>>>>>>>;
+                            v1::KernelService::WithRawCallbackMethod_ListTunings<
+                                v1::KernelService::WithRawCallbackMethod_GetTuning<
+                                    v1::KernelService::WithRawCallbackMethod_Watch<
+                                        v1::KernelService::WithRawCallbackMethod_GetStatus<
+                                            v1::KernelService::WithRawCallbackMethod_ExplainKey<
+                                                v1::KernelService::WithRawCallbackMethod_GetLog<
+                                                    RawHeaderSetService>>>>>>>>>>>>>;
 
 // Admits each call (draining, limits, role), parses its request and hands it to its handler. No
 // method blocks. Every method's failures: UNAVAILABLE while draining, UNAUTHENTICATED for a
@@ -52,6 +53,7 @@ class KernelServiceImpl : public RawKernelService {
   Unary* ListTemplates(Context* call, const Bytes* request, Bytes* response) override;
   Unary* DescribeTemplate(Context* call, const Bytes* request, Bytes* response) override;
   Unary* RegisterTemplate(Context* call, const Bytes* request, Bytes* response) override;
+  Unary* ListHeaderSets(Context* call, const Bytes* request, Bytes* response) override;
   Unary* ListTunings(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetTuning(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetStatus(Context* call, const Bytes* request, Bytes* response) override;

@@ -97,18 +97,13 @@ absl::StatusOr<std::vector<std::string>> ResolveHeaderSets(const v1::CompileRequ
   std::vector<std::string> digests;
   for (int i = 0; i < request.header_sets_size(); ++i) {
     const std::string& asked = request.header_sets(i);
-    HONE_ASSIGN_OR_RETURN(const auto by_digest, store.GetHeaderSet(asked));
-    if (by_digest.has_value()) {
-      digests.push_back(asked);
-      continue;
-    }
-    HONE_ASSIGN_OR_RETURN(const auto by_name, store.FindHeaderSet(asked));
-    if (!by_name.has_value()) {
+    HONE_ASSIGN_OR_RETURN(std::optional<std::string> digest, store.FindHeaderSet(asked));
+    if (!digest.has_value()) {
       return absl::NotFoundError(absl::StrCat("header_sets[", i,
                                               "]: no header set has the digest or name '", asked,
-                                              "'; register it with RegisterHeaderSet"));
+                                              "'; register it with hone headers add"));
     }
-    digests.push_back(*by_name);
+    digests.push_back(*std::move(digest));
   }
   return digests;
 }

@@ -1,5 +1,6 @@
 // Header sets: CUTLASS, a team's own, registered once and named by digest.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +15,7 @@ namespace hone {
 namespace {
 
 constexpr size_t kNameBytesMax = 128;
-// CUTLASS has about 900; a set of more is a mistake.
+// CUTLASS has about 800; a set of more is a mistake.
 constexpr size_t kFilesMax = 20'000;
 
 // Names and contents, lengths included so that no two sets run together; sorted, so that the order
@@ -54,8 +55,8 @@ absl::Status HeaderSetUpload::Add(v1::RegisterHeaderSetRequest message) {
     if (bytes_ > limits_.header_set_bytes_max || files_.size() >= kFilesMax) {
       return WithErrorInfo(
           absl::ResourceExhaustedError(absl::StrCat(
-              "files: the set has more than ", limits_.header_set_bytes_max, " bytes (64 MiB) or ",
-              kFilesMax, " files; leave out what no kernel includes")),
+              "files: the set has more than ", limits_.header_set_bytes_max, " bytes or ",
+              kFilesMax, " files, which a header set may have; leave out what no kernel includes")),
           {.reason = "REQUEST_TOO_LARGE",
            .needed = bytes_,
            .available = limits_.header_set_bytes_max});
@@ -80,6 +81,23 @@ absl::StatusOr<v1::RegisterHeaderSetResponse> HeaderSetUpload::Store(KernelStore
   response.set_size_bytes(bytes_);
   HONE_RETURN_IF_ERROR(store.PutHeaderSet(response.digest(), name_, files_));
   return response;
+}
+
+void ListHeaderSets(ServiceContext& context,
+                    CallPtr<v1::ListHeaderSetsRequest, v1::ListHeaderSetsResponse> call) {
+  RunLookup(context, call, [&context, call] {
+    const auto sets = context.store->ListHeaderSets();
+    if (!sets.ok()) return call->Fail(sets.status());
+    v1::ListHeaderSetsResponse response;
+    std::set<std::string> names;
+    for (const StoredHeaderSet& set : *sets) {
+      v1::HeaderSetSummary* summary = response.add_header_sets();
+      summary->set_name(set.name);
+      summary->set_digest(set.digest);
+      summary->set_current(names.insert(set.name).second);
+    }
+    call->Reply(response);
+  });
 }
 
 }  // namespace hone

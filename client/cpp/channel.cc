@@ -50,6 +50,7 @@ constexpr char kServiceConfig[] = R"({
       {"service": "hone.v1.KernelService", "method": "Compile"},
       {"service": "hone.v1.KernelService", "method": "ListTemplates"},
       {"service": "hone.v1.KernelService", "method": "DescribeTemplate"},
+      {"service": "hone.v1.KernelService", "method": "ListHeaderSets"},
       {"service": "hone.v1.KernelService", "method": "ListTunings"},
       {"service": "hone.v1.KernelService", "method": "GetTuning"},
       {"service": "hone.v1.KernelService", "method": "GetStatus"},

@@ -252,6 +252,10 @@ absl::StatusOr<v1::RegisterHeaderSetResponse> Client::RegisterHeaderSet(
   return response;
 }
 
+absl::StatusOr<v1::ListHeaderSetsResponse> Client::ListHeaderSets() const {
+  return state_->Call(&v1::KernelService::Stub::ListHeaderSets, v1::ListHeaderSetsRequest());
+}
+
 absl::StatusOr<std::vector<v1::TuningSummary>> Client::ListTunings(const std::string& template_name,
                                                                    int limit) const {
   std::vector<v1::TuningSummary> tunings;

@@ -68,6 +68,11 @@ struct Miss {
   int64_t last_at_unix_ms = 0;
 };
 
+struct StoredHeaderSet {
+  std::string name;
+  std::string digest;
+};
+
 struct TuningPage {
   std::vector<TuningRecord> records;
   std::string next_page_token;  // empty: no more
@@ -143,8 +148,12 @@ class KernelStore {
                                     const std::vector<SourceFile>& files) = 0;
   virtual absl::StatusOr<std::optional<std::vector<SourceFile>>> GetHeaderSet(
       const std::string& digest) = 0;
-  // The newest digest under a name.
-  virtual absl::StatusOr<std::optional<std::string>> FindHeaderSet(const std::string& name) = 0;
+  // The digest that is meant: itself when a set has it, else the newest under the name. Reads no
+  // file, so that a hit of a compile costs no megabytes.
+  virtual absl::StatusOr<std::optional<std::string>> FindHeaderSet(
+      const std::string& name_or_digest) = 0;
+  // Newest first.
+  virtual absl::StatusOr<std::vector<StoredHeaderSet>> ListHeaderSets() = 0;
 
   // ---- Misses and size.
   // Adds `miss.count`, at least 1, to the row of (digest, problem, architecture, policy). The rows

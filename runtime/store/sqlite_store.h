@@ -74,7 +74,9 @@ class SqliteStore : public KernelStore {
                             const std::vector<SourceFile>& files) override;
   absl::StatusOr<std::optional<std::vector<SourceFile>>> GetHeaderSet(
       const std::string& digest) override;
-  absl::StatusOr<std::optional<std::string>> FindHeaderSet(const std::string& name) override;
+  absl::StatusOr<std::optional<std::string>> FindHeaderSet(
+      const std::string& name_or_digest) override;
+  absl::StatusOr<std::vector<StoredHeaderSet>> ListHeaderSets() override;
   absl::Status RecordMiss(const Miss& miss) override;
   absl::StatusOr<std::vector<Miss>> ListMisses(int limit) override;
   // The file and its write-ahead log.

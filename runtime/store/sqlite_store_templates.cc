@@ -75,15 +75,30 @@ absl::StatusOr<std::optional<std::vector<SourceFile>>> SqliteStore::GetHeaderSet
   return DecodeFiles(record);
 }
 
-absl::StatusOr<std::optional<std::string>> SqliteStore::FindHeaderSet(const std::string& name) {
+absl::StatusOr<std::optional<std::string>> SqliteStore::FindHeaderSet(
+    const std::string& name_or_digest) {
   HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
   HONE_ASSIGN_OR_RETURN(
       SqliteQuery query,
-      turn.database().Query(
-          "SELECT digest FROM header_sets WHERE name = ?1 ORDER BY sequence DESC LIMIT 1", name));
+      turn.database().Query("SELECT digest FROM header_sets WHERE digest = ?1 OR name = ?1"
+                            " ORDER BY digest = ?1 DESC, sequence DESC LIMIT 1",
+                            name_or_digest));
   HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
   if (!row) return std::nullopt;
   return query.Text(0);
+}
+
+absl::StatusOr<std::vector<StoredHeaderSet>> SqliteStore::ListHeaderSets() {
+  HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
+  HONE_ASSIGN_OR_RETURN(
+      SqliteQuery query,
+      turn.database().Query("SELECT name, digest FROM header_sets ORDER BY sequence DESC"));
+  std::vector<StoredHeaderSet> sets;
+  while (true) {
+    HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
+    if (!row) return sets;
+    sets.push_back({.name = query.Text(0), .digest = query.Text(1)});
+  }
 }
 
 absl::Status SqliteStore::RecordMiss(const Miss& miss) {

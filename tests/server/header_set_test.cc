@@ -54,6 +54,21 @@ TEST_F(HeaderSetTest, CompilesNameASetByNameOrDigest) {
   EXPECT_EQ(server_.compiler().programs()[0].header_sets, std::vector<std::string>{set.digest()});
 }
 
+TEST_F(HeaderSetTest, ListsWhatEachNameMeans) {
+  v1::RegisterHeaderSetResponse old, now;
+  ASSERT_TRUE(Upload({"name: 'lib' files { name: 'a.h' content: 'int a;' }"}, &old).ok());
+  ASSERT_TRUE(Upload({"name: 'lib' files { name: 'a.h' content: 'int b;' }"}, &now).ok());
+  grpc::ClientContext context;
+  v1::ListHeaderSetsResponse list;
+  ASSERT_TRUE(client_->ListHeaderSets(&context, {}, &list).ok());
+  ASSERT_EQ(list.header_sets_size(), 2);
+  EXPECT_EQ(list.header_sets(0).digest(), now.digest());
+  EXPECT_TRUE(list.header_sets(0).current());
+  EXPECT_EQ(list.header_sets(1).name(), "lib");
+  EXPECT_EQ(list.header_sets(1).digest(), old.digest());
+  EXPECT_FALSE(list.header_sets(1).current());
+}
+
 TEST_F(HeaderSetTest, MistakesEndTheUploadWithTheFieldNamed) {
   v1::RegisterHeaderSetResponse response;
   grpc::Status status = Upload({"files { name: 'a.h' }"}, &response);

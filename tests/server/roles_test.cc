@@ -82,6 +82,11 @@ std::map<std::string, grpc::Status> CallReaderMethods(v1::KernelService::Stub& c
   }
   {
     grpc::ClientContext context;
+    v1::ListHeaderSetsResponse response;
+    statuses["ListHeaderSets"] = client.ListHeaderSets(&context, {}, &response);
+  }
+  {
+    grpc::ClientContext context;
     v1::ListTuningsResponse response;
     statuses["ListTunings"] = client.ListTunings(&context, {}, &response);
   }

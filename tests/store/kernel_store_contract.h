@@ -374,9 +374,15 @@ TEST_P(KernelStoreContract, ReturnsHeaderSetsByDigestAndTheNewestByName) {
   EXPECT_EQ((**files)[0].name, "a.h");
   EXPECT_EQ((**files)[1].content, "#include \"a.h\"\n");
   EXPECT_THAT(store().FindHeaderSet("cutlass"), IsOkAndHolds(testing::Optional(std::string("d2"))));
+  EXPECT_THAT(store().FindHeaderSet("d1"), IsOkAndHolds(testing::Optional(std::string("d1"))));
+  EXPECT_EQ(store().ListHeaderSets()->front().digest, "d2");
   ASSERT_THAT(store().PutHeaderSet("d1", "cutlass", {{"cute/tensor.hpp", "#pragma once\n"}}),
               IsOk());
   EXPECT_THAT(store().FindHeaderSet("cutlass"), IsOkAndHolds(testing::Optional(std::string("d1"))));
+  const auto sets = store().ListHeaderSets();
+  ASSERT_THAT(sets, IsOkAndHolds(testing::SizeIs(2)));
+  EXPECT_EQ(sets->front().name, "cutlass");
+  EXPECT_EQ(sets->front().digest, "d1");
 }
 
 TEST_P(KernelStoreContract, CountsMisses) {

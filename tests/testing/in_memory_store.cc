@@ -348,17 +348,25 @@ absl::StatusOr<std::optional<std::vector<SourceFile>>> InMemoryStore::GetHeaderS
   return found->second.files;
 }
 
-absl::StatusOr<std::optional<std::string>> InMemoryStore::FindHeaderSet(const std::string& name) {
+absl::StatusOr<std::optional<std::string>> InMemoryStore::FindHeaderSet(
+    const std::string& name_or_digest) {
+  HONE_ASSIGN_OR_RETURN(const std::vector<StoredHeaderSet> sets, ListHeaderSets());
+  for (const auto field : {&StoredHeaderSet::digest, &StoredHeaderSet::name}) {
+    for (const StoredHeaderSet& set : sets) {
+      if (set.*field == name_or_digest) return set.digest;
+    }
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::vector<StoredHeaderSet>> InMemoryStore::ListHeaderSets() {
   MutexLock lock(&mutex_);
   HONE_RETURN_IF_ERROR(fail_gets_);
-  std::optional<std::string> newest;
-  int64_t sequence = 0;
-  for (const auto& [digest, set] : header_sets_) {
-    if (set.name != name || set.sequence < sequence) continue;
-    newest = digest;
-    sequence = set.sequence;
-  }
-  return newest;
+  std::map<int64_t, StoredHeaderSet> by_age;
+  for (const auto& [digest, set] : header_sets_) by_age[-set.sequence] = {set.name, digest};
+  std::vector<StoredHeaderSet> sets;
+  for (auto& [age, set] : by_age) sets.push_back(std::move(set));
+  return sets;
 }
 
 absl::Status InMemoryStore::RecordMiss(const Miss& miss) {

@@ -101,6 +101,7 @@ class Client {
       const v1::RegisterTemplateRequest& request) const;
   absl::StatusOr<v1::RegisterHeaderSetResponse> RegisterHeaderSet(
       const std::string& name, const std::vector<v1::SourceFile>& files) const;
+  absl::StatusOr<v1::ListHeaderSetsResponse> ListHeaderSets() const;
 
   // All pages together, newest first, at most `limit`. `template_name` empty: every template.
   absl::StatusOr<std::vector<v1::TuningSummary>> ListTunings(const std::string& template_name,
