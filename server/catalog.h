@@ -82,7 +82,7 @@ class Catalog {
   absl::StatusOr<RegisterResult> Register(const v1::KernelTemplate& message,
                                           const RegisterOptions& options);
 
-  // Reads the catalog directory again: after a header set was registered that a template waits for,
+  // Reads the catalog directory again: after a header set was registered, which templates may name,
   // or on request. Templates of the earlier reading stay reachable by digest.
   void Reload();
 

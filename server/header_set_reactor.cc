@@ -64,8 +64,8 @@ void HeaderSetReactor::Store() {
     if (stored.ok()) {
       grpc::ByteBuffer reply = Serialize(*stored);
       response_->Swap(&reply);
-      // A template of the catalog may have waited for just this set.
-      if (!context_.catalog->Problems().empty()) context_.catalog->Reload();
+      // Templates of the catalog wait for this set, or named the one that had its name before.
+      context_.catalog->Reload();
     }
     End(stored.status());
   });

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/testing/test_server.h"
 
 namespace hone {
@@ -67,6 +68,30 @@ TEST_F(HeaderSetTest, ListsWhatEachNameMeans) {
   EXPECT_EQ(list.header_sets(1).name(), "lib");
   EXPECT_EQ(list.header_sets(1).digest(), old.digest());
   EXPECT_FALSE(list.header_sets(1).current());
+}
+
+// scenario P16
+TEST_F(HeaderSetTest, TemplatesOfTheCatalogFollowTheName) {
+  v1::KernelTemplate message = CopyTemplate("follower");
+  message.add_header_sets("lib");
+  const std::string directory =
+      JoinPath(DirectoryName(server_.socket_path()), "kernels/" + message.name());
+  ASSERT_TRUE(MakeDirectories(directory).ok());
+  for (const v1::SourceFile& file : message.files()) {
+    ASSERT_TRUE(WriteNewFile(JoinPath(directory, file.name()), file.content()).ok());
+  }
+  message.clear_files();
+  ASSERT_TRUE(WriteNewFile(JoinPath(directory, "template.pbtxt"), message.DebugString()).ok());
+  for (const char* content : {"int a;", "int b;"}) {
+    v1::RegisterHeaderSetResponse set;
+    ASSERT_TRUE(
+        Upload({absl::StrCat("name: 'lib' files { name: 'a.h' content: '", content, "' }")}, &set)
+            .ok());
+    const auto entry = server_.catalog().Find("follower", "");
+    ASSERT_TRUE(entry.ok()) << entry.status();
+    EXPECT_EQ((*entry)->kernel_template->spec().header_sets,
+              std::vector<std::string>{set.digest()});
+  }
 }
 
 TEST_F(HeaderSetTest, MistakesEndTheUploadWithTheFieldNamed) {
