@@ -48,6 +48,7 @@ void AddSubcommands(CLI::App& app, Environment& environment) {
   AddTemplates(app, environment);
   AddDescribe(app, environment);
   AddLint(app, environment);
+  AddHeaders(app, environment);
   AddTune(app, environment);
   AddRun(app, environment);
   AddGet(app, environment);

@@ -37,6 +37,7 @@ void AddCompile(CLI::App& app, Environment& environment);
 void AddDescribe(CLI::App& app, Environment& environment);
 void AddExplainKey(CLI::App& app, Environment& environment);
 void AddGet(CLI::App& app, Environment& environment);
+void AddHeaders(CLI::App& app, Environment& environment);
 void AddLint(CLI::App& app, Environment& environment);
 void AddList(CLI::App& app, Environment& environment);
 void AddRun(CLI::App& app, Environment& environment);

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/files.h"
 #include "tests/client/fake_service.h"
 
 namespace hone::cli {
@@ -56,8 +57,8 @@ TEST_F(CliTest, HelpIsWrittenForPeople) {
   EXPECT_EQ(RunMain({"hone", "--help"}), kExitOk);
   EXPECT_THAT(out_, AllOf(HasSubstr("hone tune copy_1d T=F32 n=2^24"), HasSubstr("Exit codes"),
                           HasSubstr("explain-key")));
-  for (const char* command : {"status", "templates", "describe", "lint", "tune", "run", "get",
-                              "compile", "list", "show", "explain-key", "artifact"}) {
+  for (const char* command : {"status", "templates", "describe", "lint", "headers", "tune", "run",
+                              "get", "compile", "list", "show", "explain-key", "artifact"}) {
     EXPECT_EQ(RunMain({"hone", command, "--help"}), kExitOk) << command;
     EXPECT_THAT(out_, HasSubstr(command));
   }
@@ -176,6 +177,46 @@ TEST_F(CliTest, LintChecksWithoutRegistering) {
                                                       "steps[0].launch.grid_x: bad"));
   EXPECT_EQ(Hone({"lint", path}), kExitError);
   EXPECT_THAT(err_, testing::ContainsRegex("template.pbtxt:[0-9]+:[0-9]+: steps"));
+}
+
+TEST_F(CliTest, HeadersAddSendsTheTreeAndSaysHowToNameIt) {
+  const TemporaryDirectory tree = TemporaryDirectory::Create().value();
+  ASSERT_TRUE(MakeDirectories(JoinPath(tree.path(), "cute")).ok());
+  ASSERT_TRUE(WriteNewFile(JoinPath(tree.path(), "cute/tensor.hpp"), "#pragma once\n").ok());
+  ASSERT_TRUE(WriteNewFile(JoinPath(tree.path(), "LICENSE"), "").ok());
+  service().header_set.set_digest("feed");
+  service().header_set.set_size_bytes(3 << 20);
+  EXPECT_EQ(Hone({"headers", "add", "cutlass", tree.path(), "--only", "*.hpp"}), kExitOk);
+  EXPECT_THAT(
+      out_, AllOf(HasSubstr("cutlass  1 file, 3.0 MiB"), HasSubstr("feed"),
+                  HasSubstr("#include <cute/tensor.hpp>"), HasSubstr("header_sets: \"cutlass\"")));
+  EXPECT_EQ(service().last_header_set().name(), "cutlass");
+  ASSERT_EQ(service().last_header_set().files_size(), 1);
+  EXPECT_EQ(service().last_header_set().files(0).content(), "#pragma once\n");
+  EXPECT_EQ(Hone({"headers", "add", "cutlass", tree.path(), "-o", "json"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("\"digest\": \"feed\""));
+
+  service().FailNext("RegisterHeaderSet",
+                     grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "uid 7 may not"));
+  EXPECT_EQ(Hone({"headers", "add", "cutlass", tree.path()}), kExitError);
+  EXPECT_THAT(err_, HasSubstr("uid 7 may not"));
+  EXPECT_EQ(Hone({"headers", "add", "cutlass"}), kExitUsage);
+  EXPECT_EQ(Hone({"headers"}), kExitUsage);
+}
+
+TEST_F(CliTest, HeadersListShowsWhatANameMeans) {
+  EXPECT_EQ(Hone({"headers", "list"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("hone headers add"));
+  for (const char* digest : {"new", "old"}) {
+    v1::HeaderSetSummary* set = service().header_sets.add_header_sets();
+    set->set_name("cutlass");
+    set->set_digest(digest);
+    set->set_current(digest == std::string("new"));
+  }
+  EXPECT_EQ(Hone({"headers", "list"}), kExitOk);
+  EXPECT_THAT(out_, testing::ContainsRegex("cutlass +new\ncutlass +old +older"));
+  EXPECT_EQ(Hone({"headers", "list", "-o", "json"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("\"current\": true"));
 }
 
 TEST_F(CliTest, ListAndShowDrawTheLandscape) {

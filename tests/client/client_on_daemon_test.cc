@@ -146,6 +146,46 @@ TEST_F(ClientOnDaemonTest, TuneShowAndRunTellOneStory) {
   EXPECT_THAT(out_, AllOf(HasSubstr("\"config\""), Not(HasSubstr("verified"))));
 }
 
+// scenario P16
+TEST_F(ClientOnDaemonTest, ACompileHasTheHeadersOfItsSetAndIsKeptPerSet) {
+  const std::string tree = JoinPath(directory_->path(), "tree");
+  const std::string source = JoinPath(directory_->path(), "k.cu");
+  ASSERT_THAT(MakeDirectories(JoinPath(tree, "lib/detail")), IsOk());
+  ASSERT_THAT(WriteFileAtomic(JoinPath(tree, "lib/value.h"), "#include \"detail/one.h\"\n"),
+              IsOk());
+  ASSERT_THAT(WriteFileAtomic(source,
+                              "#include <lib/value.h>\n"
+                              "extern \"C\" __global__ void k(int* a) { a[0] = VALUE; }\n"),
+              IsOk());
+  const std::vector<std::string> compile{"compile", source, "--arch",       "cpu",
+                                         "-n",      "k",    "--header-set", "lib"};
+  EXPECT_EQ(Hone(compile), cli::kExitNotFound);
+  EXPECT_THAT(err_, HasSubstr("hone headers add"));
+
+  std::vector<std::string> digests;
+  for (const char* value : {"1", "2"}) {
+    ASSERT_THAT(WriteFileAtomic(JoinPath(tree, "lib/detail/one.h"),
+                                std::string("#define VALUE ") + value + "\n"),
+                IsOk());
+    ASSERT_EQ(Hone({"headers", "add", "lib", tree}), cli::kExitOk) << err_;
+    EXPECT_THAT(out_, HasSubstr("lib  2 files"));
+    const auto sets = Connected(false).ListHeaderSets();
+    ASSERT_THAT(sets, IsOk());
+    digests.push_back(sets->header_sets(0).digest());
+    EXPECT_THAT(out_, HasSubstr(digests.back()));
+    ASSERT_EQ(Hone(compile), cli::kExitOk) << err_;
+    EXPECT_THAT(out_, Not(HasSubstr("from the cache"))) << "another set is another program";
+    ASSERT_EQ(Hone(compile), cli::kExitOk) << err_;
+    EXPECT_THAT(out_, HasSubstr("from the cache"));
+  }
+  EXPECT_NE(digests[0], digests[1]);
+  // The first set is still there, under its digest.
+  std::vector<std::string> first = compile;
+  first.back() = digests[0];
+  ASSERT_EQ(Hone(first), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("from the cache"));
+}
+
 TEST_F(ClientOnDaemonTest, RunTellsWhatItCannotDo) {
   EXPECT_EQ(Hone({"run", "copy_9d", "n=4"}), cli::kExitNotFound);
   EXPECT_THAT(err_, HasSubstr("copy_1d"));  // a name near it

@@ -73,6 +73,11 @@ v1::RegisterTemplateRequest FakeService::last_register() const {
   return last_register_;
 }
 
+v1::RegisterHeaderSetRequest FakeService::last_header_set() const {
+  const MutexLock lock(&mutex_);
+  return last_header_set_;
+}
+
 absl::Duration FakeService::last_timeout() const {
   const MutexLock lock(&mutex_);
   return last_timeout_;
@@ -164,6 +169,28 @@ grpc::Status FakeService::RegisterTemplate(grpc::ServerContext* context,
   }
   grpc::Status entered = Enter("RegisterTemplate", *context);
   if (entered.ok()) *response = registered;
+  return entered;
+}
+
+grpc::Status FakeService::RegisterHeaderSet(
+    grpc::ServerContext* context, grpc::ServerReader<v1::RegisterHeaderSetRequest>* reader,
+    v1::RegisterHeaderSetResponse* response) {
+  grpc::Status entered = Enter("RegisterHeaderSet", *context);
+  if (!entered.ok()) return entered;
+  v1::RegisterHeaderSetRequest whole;
+  v1::RegisterHeaderSetRequest message;
+  while (reader->Read(&message)) whole.MergeFrom(message);
+  *response = header_set;
+  const MutexLock lock(&mutex_);
+  last_header_set_ = std::move(whole);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::ListHeaderSets(grpc::ServerContext* context,
+                                         const v1::ListHeaderSetsRequest*,
+                                         v1::ListHeaderSetsResponse* response) {
+  grpc::Status entered = Enter("ListHeaderSets", *context);
+  if (entered.ok()) *response = header_sets;
   return entered;
 }
 

@@ -30,6 +30,8 @@ class FakeService : public v1::KernelService::Service {
   v1::CompileResponse compiled;
   v1::ExplainKeyResponse explained;
   v1::RegisterTemplateResponse registered;
+  v1::RegisterHeaderSetResponse header_set;
+  v1::ListHeaderSetsResponse header_sets;
 
   // The next calls fail with these, one each, whatever they are.
   void FailNext(grpc::Status status);
@@ -41,7 +43,8 @@ class FakeService : public v1::KernelService::Service {
   v1::GetKernelRequest last_get() const;
   v1::TuneRequest last_tune() const;
   v1::RegisterTemplateRequest last_register() const;
-  absl::Duration last_timeout() const;  // from call to deadline
+  v1::RegisterHeaderSetRequest last_header_set() const;  // its messages merged
+  absl::Duration last_timeout() const;                   // from call to deadline
 
   grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
                          v1::GetStatusResponse*) override;
@@ -59,6 +62,11 @@ class FakeService : public v1::KernelService::Service {
                                 v1::DescribeTemplateResponse*) override;
   grpc::Status RegisterTemplate(grpc::ServerContext*, const v1::RegisterTemplateRequest*,
                                 v1::RegisterTemplateResponse*) override;
+  grpc::Status RegisterHeaderSet(grpc::ServerContext*,
+                                 grpc::ServerReader<v1::RegisterHeaderSetRequest>*,
+                                 v1::RegisterHeaderSetResponse*) override;
+  grpc::Status ListHeaderSets(grpc::ServerContext*, const v1::ListHeaderSetsRequest*,
+                              v1::ListHeaderSetsResponse*) override;
   grpc::Status ListTunings(grpc::ServerContext*, const v1::ListTuningsRequest*,
                            v1::ListTuningsResponse*) override;
   grpc::Status GetTuning(grpc::ServerContext*, const v1::GetTuningRequest*,
@@ -77,6 +85,7 @@ class FakeService : public v1::KernelService::Service {
   v1::GetKernelRequest last_get_ ABSL_GUARDED_BY(mutex_);
   v1::TuneRequest last_tune_ ABSL_GUARDED_BY(mutex_);
   v1::RegisterTemplateRequest last_register_ ABSL_GUARDED_BY(mutex_);
+  v1::RegisterHeaderSetRequest last_header_set_ ABSL_GUARDED_BY(mutex_);
   absl::Duration last_timeout_ ABSL_GUARDED_BY(mutex_);
 };
 
