@@ -33,6 +33,9 @@ constexpr int64_t kRegisteredBytesMax = int64_t{512} << 20;
 // A damaged row is dropped by the store and reported; each try meets one at most.
 constexpr int kDamagedRowsMax = 100;
 
+// As for a catalog's template.pbtxt: what is no file's content must fit every reply.
+constexpr int64_t kTextBytesMax = 1 << 20;
+
 constexpr absl::string_view kRegistered = "registered";
 constexpr absl::string_view kInline = "inline";
 
@@ -86,6 +89,17 @@ absl::Status CheckBelow(const std::string& root, const std::string& directory) {
   if (absl::StartsWith(real.string(), real_root.string() + "/")) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(directory, " is a link out of the catalog, to ", real.string()));
+}
+
+absl::Status CheckTextSize(const v1::KernelTemplate& message) {
+  auto bytes = static_cast<int64_t>(message.ByteSizeLong());
+  for (const v1::SourceFile& file : message.files()) {
+    bytes -= static_cast<int64_t>(file.content().size());
+  }
+  if (bytes <= kTextBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("template: ", bytes,
+                                                 " bytes without its files' contents; at most ",
+                                                 kTextBytesMax, " (1 MiB)"));
 }
 
 // The template as it is kept: header sets by digest, so that it means the same when it is read
@@ -302,6 +316,7 @@ absl::Status Catalog::Store(const CatalogEntry& entry, const RegisterOptions& op
 
 absl::StatusOr<RegisterResult> Catalog::Register(const v1::KernelTemplate& message,
                                                  const RegisterOptions& options) {
+  HONE_RETURN_IF_ERROR(CheckTextSize(message));
   RegisterResult result;
   HONE_ASSIGN_OR_RETURN(result.entry, MakeEntry(message, TemplateOrigin::kRegistered, "",
                                                 absl::ToUnixMillis(absl::Now())));

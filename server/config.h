@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ struct DaemonConfig {
   DeviceChoice device = DeviceChoice::kAuto;
   int workers = 0;  // compile workers; 0: what the machine carries
   absl::Duration compile_timeout = absl::Seconds(60);
+  int64_t compile_log_bytes = int64_t{256} << 10;
+  absl::Duration launch_timeout = absl::Seconds(10);
   absl::Duration drain_timeout = absl::Seconds(10);
   std::string measure_cache = "cold";  // MeasuringPolicy::Cache
   std::string log_level = "info";

@@ -18,6 +18,10 @@ namespace {
 
 constexpr int kWorkersMax = 256;
 constexpr absl::Duration kTimeoutMax = absl::Hours(1);
+// A log must hold the first errors, and GetLog's reply must reach clients with gRPC's default
+// limit.
+constexpr int64_t kLogBytesMin = 4096;
+constexpr int64_t kLogBytesMax = int64_t{2} << 20;
 
 absl::Status Wrong(absl::string_view right) { return absl::InvalidArgumentError(right); }
 
@@ -97,6 +101,15 @@ absl::Status ReadTimeout(const std::string& text, absl::Duration& timeout) {
   return absl::OkStatus();
 }
 
+absl::Status ReadLogBytes(const std::string& text, DaemonConfig& config) {
+  int64_t bytes = 0;
+  if (!absl::SimpleAtoi(text, &bytes) || bytes < kLogBytesMin || bytes > kLogBytesMax) {
+    return Wrong(absl::StrCat("give ", kLogBytesMin, " to ", kLogBytesMax, " bytes"));
+  }
+  config.compile_log_bytes = bytes;
+  return absl::OkStatus();
+}
+
 absl::Status ReadOneOf(const std::string& text, const std::vector<std::string>& choices,
                        std::string& to) {
   if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
@@ -141,6 +154,11 @@ std::vector<Setting> MakeSettings() {
          return ReadOneOf(t, {"cold", "warm", "rotating"}, c.measure_cache);
        },
        [](const Config& c) { return c.measure_cache; }},
+      {"compile-log-bytes", "BYTES", "How much of one compiler log is kept; the rest is counted",
+       ReadLogBytes, [](const Config& c) { return absl::StrCat(c.compile_log_bytes); }},
+      {"launch-timeout", "DURATION", "Limit of one launch of a candidate while tuning",
+       [](Text t, Config& c) { return ReadTimeout(t, c.launch_timeout); },
+       [](const Config& c) { return absl::FormatDuration(c.launch_timeout); }},
       {"drain-timeout", "DURATION", "How long SIGTERM waits for calls under way",
        [](Text t, Config& c) { return ReadTimeout(t, c.drain_timeout); },
        [](const Config& c) { return absl::FormatDuration(c.drain_timeout); }},

@@ -23,6 +23,10 @@ bool IsArchitectureWord(const std::string& text) {
   return true;
 }
 
+bool IsNamed(const std::string& architecture) {
+  return !architecture.empty() && architecture != kAutoArchitecture;
+}
+
 v1::Value ToProto(const Value& value, bool flag) {
   v1::Value proto;
   if (const auto* integer = std::get_if<int64_t>(&value)) {
@@ -100,12 +104,20 @@ absl::StatusOr<TargetSpec> TargetFromProto(const v1::Target& target) {
                                      "instance 13000, or 0"));
   }
   if (!IsArchitectureWord(target.architecture())) {
-    return InvalidField("target.architecture",
-                        absl::StrCat("'", BoundedUtf8(target.architecture(), 64),
-                                     "' is not an architecture; sm_90a, compute_90 or cpu are"));
+    return InvalidField(
+        "target.architecture",
+        absl::StrCat("'", BoundedUtf8(target.architecture(), 64),
+                     "' is not an architecture; sm_90a, compute_90, cpu or auto are"));
+  }
+  if (target.device_index() != 0 && (target.has_device() || IsNamed(target.architecture()))) {
+    return InvalidField(
+        "target.device_index",
+        absl::StrCat(target.device_index(), " is given together with target.",
+                     target.has_device() ? "device" : "architecture",
+                     "; give one of them: a device's index, or what to compile for"));
   }
   TargetSpec spec;
-  spec.architecture = target.architecture();
+  if (IsNamed(target.architecture())) spec.architecture = target.architecture();
   spec.driver_version = target.driver_version();
   spec.device_index = target.device_index();
   if (target.has_device()) {

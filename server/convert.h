@@ -29,8 +29,12 @@ absl::StatusOr<Values> ValuesFromProto(const ProtoValues& params);
 void ValuesToProto(const Values& values, const KernelTemplate* kernel_template,
                    ProtoValues* params);
 
-// INVALID_ARGUMENT names the field: a negative index or driver version, an architecture that is not
-// a plain word, a fingerprint with negative facts.
+// In place of an architecture: the device's.
+inline constexpr char kAutoArchitecture[] = "auto";
+
+// INVALID_ARGUMENT names the field: a negative index or driver version, an index beside an
+// architecture or a fingerprint, an architecture that is not a plain word, a fingerprint with
+// negative facts.
 absl::StatusOr<TargetSpec> TargetFromProto(const v1::Target& target);
 
 DeviceFingerprint FromProto(const v1::DeviceFingerprint& fingerprint);

@@ -82,7 +82,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
 
 absl::Status Daemon::OpenStore() {
   HONE_ASSIGN_OR_RETURN(auto store,
-                        SqliteStore::Open({.path = JoinPath(config_.cache_dir, kStoreName)}));
+                        SqliteStore::Open({.path = JoinPath(config_.cache_dir, kStoreName),
+                                           .log_bytes_max = config_.compile_log_bytes}));
   const OpenReport& report = store->open_report();
   if (!report.moved_aside_to.empty()) {
     LogEvent("store_damaged")
@@ -138,6 +139,8 @@ void Daemon::StartEngine() {
   // The setting was checked when it was read.
   engine_options_.policy.cache =
       MeasuringPolicy::ParseCache(config_.measure_cache).value_or(MeasuringPolicy::Cache::kCold);
+  engine_options_.launch_timeout = config_.launch_timeout;
+  engine_options_.log_bytes_max = config_.compile_log_bytes;
   engine_thread_ = std::thread([this] { gate_.Open(BuildEngine(engine_options_, store_.get())); });
 }
 

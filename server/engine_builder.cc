@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "runtime/base/error_info.h"
 #include "runtime/compile/compile_pool.h"
+#include "runtime/compile/device_target.h"
 #include "runtime/device/worker_profiler.h"
 #include "server/logging.h"
 
@@ -40,6 +41,7 @@ std::unique_ptr<Compiler> MakePool(const EngineOptions& options, KernelStore* st
   pool_options.worker_program = options.worker_program;
   pool_options.scratch_directory = options.scratch_directory;
   pool_options.parallelism = options.workers;
+  pool_options.log_bytes_max = options.log_bytes_max;
   pool_options.header_sets =
       [store](const std::string& digest) -> absl::StatusOr<std::vector<SourceFile>> {
     auto files = store->GetHeaderSet(digest);
@@ -68,6 +70,18 @@ std::vector<DeviceInfo> ChooseDevices(const absl::StatusOr<DeviceList>& list, De
   }
   if (!list->cuda.empty() || choice == DeviceChoice::kCuda) return list->cuda;
   return {list->cpu};
+}
+
+// An NVRTC older than a device does not know its architecture, but one that the device runs too.
+void ChooseTargets(const Compiler& compiler, std::vector<DeviceInfo>& devices,
+                   std::vector<std::string>& warnings) {
+  for (DeviceInfo& device : devices) {
+    const std::string target = DeviceTarget(compiler, device.architecture, device.driver_version);
+    if (target == device.architecture) continue;
+    warnings.push_back(absl::StrCat("no NVRTC here makes ", device.architecture, " for ",
+                                    device.name, "; its kernels are compiled for ", target));
+    device.architecture = target;
+  }
 }
 
 // What a person must know about the compilers that are there.
@@ -107,9 +121,10 @@ void AddLanes(const EngineOptions& options, const std::vector<DeviceInfo>& devic
     engine.lanes.push_back(monitor);
     lanes.push_back({device, std::make_unique<MonitoredProfiler>(std::move(worker), monitor)});
   }
-  engine.cache =
-      KernelCache::Create(engine.compiler.get(), store, std::move(lanes),
-                          {.compile_timeout = options.compile_timeout, .policy = options.policy});
+  engine.cache = KernelCache::Create(engine.compiler.get(), store, std::move(lanes),
+                                     {.compile_timeout = options.compile_timeout,
+                                      .launch_timeout = options.launch_timeout,
+                                      .policy = options.policy});
 }
 
 }  // namespace
@@ -124,7 +139,8 @@ std::unique_ptr<Engine> BuildEngine(const EngineOptions& options, KernelStore* s
   engine->pool = MakePool(options, store, engine->warnings);
   enumerate.join();
   engine->compiler = std::make_unique<CachingCompiler>(engine->pool.get(), store);
-  const auto devices = ChooseDevices(list, options.device, engine->warnings);
+  std::vector<DeviceInfo> devices = ChooseDevices(list, options.device, engine->warnings);
+  ChooseTargets(*engine->pool, devices, engine->warnings);
   CheckCompilers(*engine);
   AddLanes(options, devices, store, *engine);
 

@@ -1,6 +1,7 @@
 // Makes the daemon's engine: probes compilers and devices through worker processes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,8 @@ struct EngineOptions {
   DeviceChoice device = DeviceChoice::kAuto;
   int workers = 0;
   absl::Duration compile_timeout = absl::Seconds(60);
+  absl::Duration launch_timeout = absl::Seconds(10);  // of one launch while tuning
+  int64_t log_bytes_max = int64_t{256} << 10;         // of one compiler log
   MeasuringPolicy policy;
 };
 

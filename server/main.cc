@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/logging.h"

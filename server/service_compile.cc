@@ -14,6 +14,7 @@
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "server/logging.h"
+#include "server/reply_size.h"
 
 namespace hone {
 namespace {
@@ -24,6 +25,8 @@ using CompileCall = CallPtr<v1::CompileRequest, v1::CompileResponse>;
 constexpr int kArchitecturesMax = 16;
 constexpr int kNameExpressionsMax = 1024;
 constexpr size_t kNameExpressionBytesMax = 4096;
+// Of all for all architectures: a reply has each with its symbol twice, and must stay small enough.
+constexpr size_t kNameExpressionsBytesMax = 512 * 1024;
 constexpr size_t kReplyLogBytesMax = 16 * 1024;
 
 absl::Status TooLarge(absl::string_view field, int64_t needed, int64_t available,
@@ -82,11 +85,18 @@ absl::Status CheckCompile(const v1::CompileRequest& request, const ServiceLimits
         "name_expressions",
         absl::StrCat(request.name_expressions_size(), " are given; at most ", kNameExpressionsMax));
   }
+  size_t all_bytes = 0;
   for (int i = 0; i < request.name_expressions_size(); ++i) {
     const size_t bytes = request.name_expressions(i).size();
+    all_bytes += bytes * static_cast<size_t>(std::max(1, request.architectures_size()));
     if (bytes > 0 && bytes <= kNameExpressionBytesMax) continue;
     return InvalidField(absl::StrCat("name_expressions[", i, "]"),
                         absl::StrCat("has ", bytes, " bytes; give 1 to ", kNameExpressionBytesMax));
+  }
+  if (all_bytes > kNameExpressionsBytesMax) {
+    return InvalidField("name_expressions",
+                        absl::StrCat("have ", all_bytes, " bytes for all architectures; at most ",
+                                     kNameExpressionsBytesMax, ": compile fewer at a time"));
   }
   return CheckHeaders(request, limits);
 }
@@ -122,19 +132,25 @@ absl::StatusOr<Program> ProgramOf(const v1::CompileRequest& request, KernelStore
   return program;
 }
 
-// Without an architecture in the request: that of the first device.
+// Without an architecture in the request, and for "auto": that of the first device.
 absl::StatusOr<std::vector<std::string>> ArchitecturesOf(const v1::CompileRequest& request,
                                                          const Engine& engine) {
-  if (request.architectures_size() > 0) {
-    return std::vector<std::string>(request.architectures().begin(), request.architectures().end());
+  std::vector<std::string> architectures(request.architectures().begin(),
+                                         request.architectures().end());
+  if (architectures.empty()) architectures.emplace_back(kAutoArchitecture);
+  for (std::string& architecture : architectures) {
+    if (architecture != kAutoArchitecture) continue;
+    const std::vector<DeviceInfo> devices = engine.cache->Devices();
+    if (devices.empty()) {
+      return InvalidField(
+          "architectures",
+          absl::StrCat(request.architectures_size() == 0 ? "is empty" : "holds auto",
+                       " and this daemon has no device whose architecture could be taken; "
+                       "name one, for instance sm_90a"));
+    }
+    architecture = devices.front().architecture;
   }
-  const std::vector<DeviceInfo> devices = engine.cache->Devices();
-  if (devices.empty()) {
-    return InvalidField("architectures",
-                        "is empty and this daemon has no device whose architecture could be taken; "
-                        "name one, for instance sm_90a");
-  }
-  return std::vector<std::string>{devices.front().architecture};
+  return architectures;
 }
 
 absl::Status RejectionError(const CompileOutcome& outcome, const Program& program) {
@@ -163,18 +179,29 @@ std::string PtxNote(const Artifact& artifact) {
       artifact.min_driver / 1000, artifact.min_driver % 1000 / 10);
 }
 
-v1::CompiledArtifact ToProto(const CompileOutcome& outcome, const ServiceLimits& limits) {
+// Without the bytes.
+v1::CompiledArtifact ToProto(const CompileOutcome& outcome) {
   const Artifact& artifact = *outcome.artifact;
   v1::CompiledArtifact proto;
   *proto.mutable_info() = ToProto(artifact, outcome.log_id);
-  if (static_cast<int64_t>(artifact.bytes.size()) <= limits.chunk_bytes) {
-    proto.set_data(artifact.bytes);
-  }
   proto.set_log(BoundedUtf8(outcome.log, kReplyLogBytesMax));
   proto.set_cached(outcome.cached);
   proto.set_not_cached_reason(outcome.not_cached_reason);
   proto.set_note(PtxNote(artifact));
   return proto;
+}
+
+// Adds the bytes of each artifact as far as the reply stays small enough; the others are fetched.
+void AddData(const std::vector<CompileOutcome>& outcomes, const ServiceLimits& limits,
+             v1::CompileResponse& response) {
+  size_t size = response.ByteSizeLong();
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const std::string& bytes = outcomes[i].artifact->bytes;
+    if (static_cast<int64_t>(bytes.size()) > limits.chunk_bytes) continue;
+    if (size + bytes.size() > kReplyBytesMax) continue;
+    response.mutable_artifacts(static_cast<int>(i))->set_data(bytes);
+    size += bytes.size();
+  }
 }
 
 void LogCompile(const Caller& caller, const Program& program,
@@ -205,16 +232,19 @@ absl::StatusOr<v1::CompileResponse> CompileAll(ServiceContext& context, Engine& 
   options.priority = CompilePriority::kInteractive;
   options.driver_version = call->request().driver_version();
   v1::CompileResponse response;
+  std::vector<CompileOutcome> outcomes;
   for (const std::string& architecture : architectures) {
     if (call->cancelled()) return absl::CancelledError("the caller has gone");
     program.architecture = architecture;
     const absl::Time start = absl::Now();
-    const auto outcome = engine.compiler->Compile(program, options);
+    auto outcome = engine.compiler->Compile(program, options);
     LogCompile(call->caller(), program, outcome, absl::Now() - start);
     HONE_RETURN_IF_ERROR(outcome.status());
     if (outcome->rejection.has_value()) return RejectionError(*outcome, program);
-    *response.add_artifacts() = ToProto(*outcome, context.limits);
+    *response.add_artifacts() = ToProto(*outcome);
+    outcomes.push_back(*std::move(outcome));
   }
+  AddData(outcomes, context.limits, response);
   return response;
 }
 

@@ -7,6 +7,7 @@
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "server/logging.h"
+#include "server/reply_size.h"
 
 namespace hone {
 namespace {
@@ -86,17 +87,25 @@ void ListTemplates(ServiceContext& context,
     to->set_location(problem.location);
     to->set_message(problem.message);
   }
+  FitReply(response);
   call->Reply(response);
 }
 
 void DescribeTemplate(ServiceContext& context,
                       CallPtr<v1::DescribeTemplateRequest, v1::DescribeTemplateResponse> call) {
+  const int64_t files_bytes_max = call->request().files_bytes_max();
+  if (files_bytes_max < -1) {
+    return call->Fail(InvalidField(
+        "files_bytes_max",
+        absl::StrCat(files_bytes_max, " is negative; give -1 for none or 0 for the default")));
+  }
   const auto entry = FindTemplate(context, call->request().template_());
   if (!entry.ok()) return call->Fail(entry.status());
   v1::DescribeTemplateResponse response;
   *response.mutable_summary() = ToProto(**entry);
   *response.mutable_template_() = (*entry)->message;
   response.set_readme((*entry)->readme);
+  FitReply(files_bytes_max, response);
   call->Reply(response);
 }
 

@@ -9,6 +9,7 @@
 #include "server/convert.h"
 #include "server/errors.h"
 #include "server/handlers.h"
+#include "server/reply_size.h"
 
 namespace hone {
 namespace {
@@ -16,9 +17,6 @@ namespace {
 constexpr int kPageSizeDefault = 100;
 constexpr int kPageSizeMax = 1000;
 constexpr size_t kKeyPrefixMin = 6;
-// Below the 4 MiB that clients accept by default, with room for the frame.
-constexpr size_t kReplyBytesMax = 3'500'000;
-constexpr size_t kShortDetailBytes = 160;
 
 // The current template of the record's name, if the record was made with its code.
 KernelTemplatePtr TemplateOf(ServiceContext& context, const TuningRecord& record) {
@@ -88,9 +86,9 @@ absl::StatusOr<v1::TuningSummary> Summarise(const TuningRecord& record,
   return summary;
 }
 
-absl::StatusOr<v1::ListTuningsResponse> List(ServiceContext& context,
-                                             const v1::ListTuningsRequest& request) {
-  const int page_size = request.page_size() == 0 ? kPageSizeDefault : request.page_size();
+absl::StatusOr<v1::ListTuningsResponse> ListPage(ServiceContext& context,
+                                                 const v1::ListTuningsRequest& request,
+                                                 int page_size) {
   HONE_ASSIGN_OR_RETURN(
       const TuningPage page,
       context.store->ListTunings(request.template_name(), page_size, request.page_token()));
@@ -101,6 +99,17 @@ absl::StatusOr<v1::ListTuningsResponse> List(ServiceContext& context,
   }
   response.set_next_page_token(page.next_page_token);
   return response;
+}
+
+// A page that would be too large a reply is a shorter one.
+absl::StatusOr<v1::ListTuningsResponse> List(ServiceContext& context,
+                                             const v1::ListTuningsRequest& request) {
+  int page_size = request.page_size() == 0 ? kPageSizeDefault : request.page_size();
+  while (true) {
+    HONE_ASSIGN_OR_RETURN(v1::ListTuningsResponse response, ListPage(context, request, page_size));
+    if (page_size == 1 || response.ByteSizeLong() <= kReplyBytesMax) return response;
+    page_size = std::max(1, std::min(page_size, response.tunings_size()) / 2);
+  }
 }
 
 absl::StatusOr<std::string> KeyOf(const std::string& prefix, KernelStore& store) {
@@ -115,20 +124,6 @@ absl::StatusOr<std::string> KeyOf(const std::string& prefix, KernelStore& store)
                             keys.size() > 2 ? ", ..." : "", ". Give more digits"));
   }
   return keys.front();
-}
-
-// Large tunes give up samples first, then long details: what is left is what tables show.
-void FitReply(v1::GetTuningResponse& response) {
-  if (response.ByteSizeLong() <= kReplyBytesMax) return;
-  for (v1::MeasurementInfo& measurement : *response.mutable_measurements()) {
-    measurement.clear_samples_ns();
-  }
-  if (response.ByteSizeLong() <= kReplyBytesMax) return;
-  for (v1::MeasurementInfo& measurement : *response.mutable_measurements()) {
-    if (!measurement.has_rejection()) continue;
-    v1::Rejection& rejection = *measurement.mutable_rejection();
-    rejection.set_detail(BoundedUtf8(rejection.detail(), kShortDetailBytes));
-  }
 }
 
 absl::StatusOr<v1::GetTuningResponse> Get(ServiceContext& context, const std::string& prefix) {

@@ -100,8 +100,9 @@ void AddCompile(CLI::App& app, Environment& environment) {
   auto options = std::make_shared<CompileOptions>();
   command->add_option("FILE", options->file, "CUDA C++ source")->required();
   command
-      ->add_option("--arch", options->architectures,
-                   "sm_90a, compute_90 (PTX), cpu; may be repeated (default: the device's)")
+      ->add_option(
+          "--arch", options->architectures,
+          "sm_90a, compute_90 (PTX), cpu, auto (the device's, the default); may be repeated")
       ->allow_extra_args(false);
   command
       ->add_option("-n,--name", options->names,

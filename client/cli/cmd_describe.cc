@@ -136,6 +136,9 @@ absl::Status Run(const Environment& environment, const std::string& name) {
             << ShortHash(summary.digest()) << "): " << summary.description() << "\n";
   PrintTables(reply.template_());
   std::cout << "\nTry it: " << Example(reply.template_()) << "\n";
+  if (reply.files_left_out_size() > 0) {
+    std::cout << "\nToo large to be sent: " << absl::StrJoin(reply.files_left_out(), ", ") << "\n";
+  }
   if (!reply.readme().empty()) std::cout << "\n" << reply.readme() << "\n";
   return absl::OkStatus();
 }

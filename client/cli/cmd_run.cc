@@ -136,6 +136,23 @@ absl::Status CheckOutput(const v1::Check& check, const std::string& entry, Kerne
   return absl::OkStatus();
 }
 
+// Compiling the reference takes the template's sources and headers.
+absl::Status CheckSourcesArrived(const v1::DescribeTemplateResponse& described) {
+  const v1::KernelTemplate& kernel_template = described.template_();
+  std::set<std::string> needed(kernel_template.headers().begin(), kernel_template.headers().end());
+  needed.insert(kernel_template.source());
+  for (const v1::ArchitectureVariant& variant : kernel_template.variants()) {
+    needed.insert(variant.source());
+  }
+  for (const std::string& name : described.files_left_out()) {
+    if (needed.count(name) == 0) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the template's files are too large to be sent here, ", name,
+                     " among them; verify where they are: hone tune compares every candidate"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Verify(const Client& client, RunDevice& device, const Kernel& kernel,
                     const Asked& asked, const SizeBindings& sizes, const RunOptions& options,
                     bool on_cpu, KernelRun& served, RunReport& report) {
@@ -144,6 +161,7 @@ absl::Status Verify(const Client& client, RunDevice& device, const Kernel& kerne
     return absl::FailedPreconditionError(
         "this template has no check, so there is nothing to verify against");
   }
+  HONE_RETURN_IF_ERROR(CheckSourcesArrived(asked.described));
   for (int i = 0; i < kernel_template.check_size(); ++i) {
     HONE_ASSIGN_OR_RETURN(const ReferenceKernel reference,
                           CompileReference(client, kernel_template, i, kernel, on_cpu));

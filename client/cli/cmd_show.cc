@@ -114,6 +114,9 @@ absl::Status Run(const Environment& environment, const ProblemOptions& problem, 
   const Split split = SplitMeasurements(reply);
   PrintTimed(split.timed, summary.winner().config());
   PrintRejected(split.rejected, all);
+  if (reply.left_out() > 0) {
+    std::cout << "\n" << reply.left_out() << " more candidates are too many for one reply\n";
+  }
   return absl::OkStatus();
 }
 

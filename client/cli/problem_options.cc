@@ -29,7 +29,7 @@ std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::
   command.add_option("PARAM=VALUE", options->assignments,
                      "The template's parameters, for example T=F32 n=2^26");
   command.add_option("--arch", options->architecture,
-                     "Architecture instead of the device's: sm_90a, cpu");
+                     "What to compile for: sm_90a, cpu; auto (the default) is the device's");
   command.add_option("--device", options->device, "Index of the daemon's device")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -29,6 +29,8 @@ constexpr absl::Duration kAnswerMargin = absl::Seconds(10);
 constexpr absl::Duration kConnectAtLeast = absl::Milliseconds(200);
 constexpr size_t kChunkBytes = 1 << 20;
 constexpr int kPageSize = 500;
+// The channel takes messages of 64 MiB; this leaves room for the rest of a template.
+constexpr int64_t kTemplateFilesBytesMax = int64_t{48} << 20;
 
 void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
   if (timeout == absl::InfiniteDuration()) return;
@@ -218,6 +220,7 @@ absl::StatusOr<v1::DescribeTemplateResponse> Client::DescribeTemplate(
   v1::DescribeTemplateRequest request;
   request.mutable_template_()->set_name(name);
   request.mutable_template_()->set_digest(digest);
+  request.set_files_bytes_max(kTemplateFilesBytesMax);
   return state_->Call(&v1::KernelService::Stub::DescribeTemplate, request);
 }
 

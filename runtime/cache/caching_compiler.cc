@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/compile/compile_options.h"
 #include "runtime/compile/cubin.h"
 
 namespace hone {
@@ -25,6 +26,14 @@ CompileOutcome FromStore(Artifact artifact) {
 // A toolkit's headers do not enter prebuilt binaries.
 constexpr char kNoHeaders[] = "";
 
+// However an option is spelled, it is one ingredient.
+absl::StatusOr<Key> KeyWith(const Program& program, const std::string& headers_digest) {
+  if (program.options.empty()) return ArtifactKey(program, headers_digest);
+  Program normalized = program;
+  HONE_ASSIGN_OR_RETURN(normalized.options, NormalizeOptions(program.options));
+  return ArtifactKey(normalized, headers_digest);
+}
+
 }  // namespace
 
 struct CachingCompiler::Flight {
@@ -40,13 +49,26 @@ absl::StatusOr<Key> CachingCompiler::KeyFor(const Program& program, int driver_v
   if (!program.prebuilt_bytes.empty()) return ArtifactKey(program, kNoHeaders);
   HONE_ASSIGN_OR_RETURN(const CompilerInfo info,
                         inner_->Select(program.architecture, driver_version));
-  return ArtifactKey(program, info.headers_digest);
+  return KeyWith(program, info.headers_digest);
 }
 
-absl::StatusOr<std::optional<Artifact>> CachingCompiler::Lookup(const Program& program,
-                                                                int driver_version) {
-  HONE_ASSIGN_OR_RETURN(const Key key, KeyFor(program, driver_version));
-  return LookupKey(key);
+absl::StatusOr<std::optional<CachingCompiler::Stored>> CachingCompiler::Lookup(
+    const Program& program, int driver_version, bool any_build) {
+  const absl::StatusOr<Key> key = KeyFor(program, driver_version);
+  if (key.ok()) {
+    HONE_ASSIGN_OR_RETURN(auto artifact, LookupKey(*key));
+    if (artifact) return Stored{.artifact = *std::move(artifact), .current = true};
+    if (!any_build || !program.prebuilt_bytes.empty()) return std::nullopt;
+  } else if (!absl::IsFailedPrecondition(key.status())) {
+    return key.status();
+  }
+  HONE_ASSIGN_OR_RETURN(const Key any, KeyWith(program, kAnyToolkitHeaders));
+  HONE_ASSIGN_OR_RETURN(auto artifact, LookupKey(any));
+  if (artifact && (driver_version == 0 || artifact->min_driver <= driver_version)) {
+    return Stored{.artifact = *std::move(artifact), .current = false};
+  }
+  if (!key.ok() && !any_build) return key.status();
+  return std::nullopt;
 }
 
 absl::StatusOr<std::optional<Artifact>> CachingCompiler::LookupKey(const Key& key) {
@@ -125,6 +147,11 @@ absl::StatusOr<CompileOutcome> CachingCompiler::LookupOrCompile(const Key& key,
   if (outcome.artifact) {
     const absl::Status put = store_->PutArtifact(key, *outcome.artifact);
     if (!put.ok()) outcome.not_cached_reason = std::string(put.message());
+    if (put.ok() && program.prebuilt_bytes.empty()) {
+      HONE_ASSIGN_OR_RETURN(const Key any, KeyWith(program, kAnyToolkitHeaders));
+      // Best effort: it is wanted only once the compiler is gone or another.
+      store_->PutArtifact(any, *outcome.artifact).IgnoreError();
+    }
   }
   return outcome;
 }

@@ -34,8 +34,17 @@ class CachingCompiler : public Compiler {
     return inner_->Select(architecture, driver_version);
   }
 
-  // The stored artifact for a program, without compiling.
-  absl::StatusOr<std::optional<Artifact>> Lookup(const Program& program, int driver_version);
+  struct Stored {
+    Artifact artifact;
+    // Made with the headers of the compiler at hand; its builder may still be another.
+    bool current = true;
+  };
+  // The stored artifact for a program, without compiling. Where no compiler for it is at hand, or
+  // with `any_build` if the one at hand has made none, it is the one made last, whoever made it, if
+  // the driver takes it. Nullopt if there is none; without `any_build` and without a compiler, what
+  // keeps that from being at hand.
+  absl::StatusOr<std::optional<Stored>> Lookup(const Program& program, int driver_version,
+                                               bool any_build = false);
   absl::StatusOr<Key> KeyFor(const Program& program, int driver_version) const;
 
   int64_t compiles() const { return compiles_; }

@@ -17,10 +17,21 @@ absl::StatusOr<KeyExplanation> ExplainKeys(const ResolvedRequest& request,
   HONE_ASSIGN_OR_RETURN(
       const Program program,
       InstantiateProgram(*request.kernel_template, request.problem, config, request.architecture));
-  HONE_ASSIGN_OR_RETURN(explanation.artifact_key, compiler.KeyFor(program, request.driver_version));
-  HONE_ASSIGN_OR_RETURN(const auto artifact, compiler.Lookup(program, request.driver_version));
-  absl::StrAppend(&explanation.state, "binary of ", config.ToString(), ": ",
-                  artifact ? absl::StrCat("stored, built by ", artifact->builder) : "not stored");
+  const auto artifact_key = compiler.KeyFor(program, request.driver_version);
+  if (artifact_key.ok()) {
+    explanation.artifact_key = *artifact_key;
+  } else if (!absl::IsFailedPrecondition(artifact_key.status())) {
+    return artifact_key.status();
+  }
+  HONE_ASSIGN_OR_RETURN(const auto stored, compiler.Lookup(program, request.driver_version,
+                                                           /*any_build=*/!artifact_key.ok()));
+  absl::StrAppend(
+      &explanation.state, "binary of ", config.ToString(), ": ",
+      stored ? absl::StrCat("stored, built by ", stored->artifact.builder) : "not stored");
+  // Its key has a digest of the compiler's headers.
+  if (!artifact_key.ok()) {
+    absl::StrAppend(&explanation.state, "; no key: ", artifact_key.status().message());
+  }
   if (!explanation.tuning_key) {
     absl::StrAppend(&explanation.state, "; timings need a device");
     return explanation;

@@ -93,22 +93,23 @@ absl::StatusOr<std::shared_ptr<TunedKernel>> KernelAssembler::Compile(
   return kernel;
 }
 
-absl::StatusOr<std::shared_ptr<TunedKernel>> KernelAssembler::FromStore(
+absl::StatusOr<KernelAssembler::Stored> KernelAssembler::FromStore(
     const ResolvedRequest& request, const std::vector<Config>& configs,
-    const std::vector<Measurement>& measurements) const {
-  auto kernel = Frame(request);
+    const std::vector<Measurement>& measurements, bool any_build) const {
+  Stored stored{.kernel = Frame(request), .current = true};
   for (const Config& config : configs) {
     HONE_ASSIGN_OR_RETURN(const Program program,
                           InstantiateProgram(*request.kernel_template, request.problem, config,
                                              request.architecture));
-    HONE_ASSIGN_OR_RETURN(std::optional<Artifact> artifact,
-                          compiler_->Lookup(program, request.driver_version));
-    if (!artifact) return std::shared_ptr<TunedKernel>();
+    HONE_ASSIGN_OR_RETURN(auto found,
+                          compiler_->Lookup(program, request.driver_version, any_build));
+    if (!found) return Stored{.kernel = nullptr, .current = true};
+    stored.current = stored.current && found->current;
     HONE_ASSIGN_OR_RETURN(KernelVariant variant,
-                          Variant(request, config, *std::move(artifact), measurements));
-    kernel->variants.push_back(std::move(variant));
+                          Variant(request, config, std::move(found->artifact), measurements));
+    stored.kernel->variants.push_back(std::move(variant));
   }
-  return kernel;
+  return stored;
 }
 
 absl::StatusOr<std::vector<Config>> KernelAssembler::WithFallback(

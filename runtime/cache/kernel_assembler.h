@@ -21,16 +21,21 @@ class KernelAssembler {
       : compiler_(compiler), compile_timeout_(compile_timeout) {}
 
   // One variant per config, in order. `measurements` are those of the tuning key that answers; a
-  // config without one stays unmeasured. FromStore never compiles and gives nullptr when a binary
-  // is missing. In Compile a config that does not compile is INVALID_ARGUMENT, reason
-  // COMPILE_FAILED.
+  // config without one stays unmeasured. In Compile a config that does not compile is
+  // INVALID_ARGUMENT, reason COMPILE_FAILED.
   absl::StatusOr<std::shared_ptr<TunedKernel>> Compile(const ResolvedRequest& request,
                                                        const std::vector<Config>& configs,
                                                        const std::vector<Measurement>& measurements,
                                                        CompilePriority priority) const;
-  absl::StatusOr<std::shared_ptr<TunedKernel>> FromStore(
-      const ResolvedRequest& request, const std::vector<Config>& configs,
-      const std::vector<Measurement>& measurements) const;
+  struct Stored {
+    std::shared_ptr<TunedKernel> kernel;  // nullptr: a binary is missing
+    bool current = true;                  // as in CachingCompiler::Stored, of all binaries
+  };
+  // Never compiles. `any_build` as in CachingCompiler::Lookup.
+  absl::StatusOr<Stored> FromStore(const ResolvedRequest& request,
+                                   const std::vector<Config>& configs,
+                                   const std::vector<Measurement>& measurements,
+                                   bool any_build) const;
 
   // `first` and, unless it accepts every declared input itself, the best config that does: the
   // fastest measured one, else the first in declaration order, the default preferred. Only `first`

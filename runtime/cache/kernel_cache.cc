@@ -26,6 +26,8 @@ namespace {
 // Threads for look-ups that never compile: they must not queue behind those that do.
 constexpr int kLookupThreads = 4;
 
+bool NeverCompiles(Policy policy) { return policy == Policy::kNoWait || policy == Policy::kFrozen; }
+
 // One caller's callback, called once whoever comes first: the answer or the deadline.
 class Waiter {
  public:
@@ -113,6 +115,7 @@ class KernelCacheImpl : public KernelCache {
 
   void LookUp(const std::string& flight, const ResolvedRequest& request, Policy policy);
   void Build(const std::string& flight, const ResolvedRequest& request);
+  void BuildForTheNextCall(const ResolvedRequest& request);
   absl::Status QueueFull(const std::string& what, absl::Duration retry) const;
   void WaitForTune(const std::string& flight, const ResolvedRequest& request);
   void AnswerFlight(const std::string& flight, const absl::StatusOr<KernelAnswer>& answer);
@@ -147,6 +150,7 @@ class KernelCacheImpl : public KernelCache {
 std::optional<KernelAnswer> KernelCacheImpl::FindResolved(const ResolvedRequest& request,
                                                           Policy policy) {
   auto found = memory_.Find(request.Identity(), policy == Policy::kWaitTuned);
+  if (found && found->other_build && !NeverCompiles(policy)) return std::nullopt;
   if (found) ++memory_hits_;
   return found;
 }
@@ -199,7 +203,7 @@ void KernelCacheImpl::Get(KernelRequest request, Done done) {
 
 void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& request,
                              Policy policy) {
-  const bool never_compile = policy == Policy::kNoWait || policy == Policy::kFrozen;
+  const bool never_compile = NeverCompiles(policy);
   const int64_t epoch = memory_.Epoch();
   auto found =
       resolver_.Resolve(request, never_compile ? MissingBinary::kSkip : MissingBinary::kGiveUp,
@@ -212,7 +216,9 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
     ++store_hits_;
     memory_.Remember(request.Identity(), **found, epoch);
     if (!IsTuned(**found)) RecordMiss(request, policy, *store_);
+    const bool rebuild = (*found)->other_build && policy == Policy::kNoWait;
     AnswerFlight(flight, **std::move(found));
+    if (rebuild) BuildForTheNextCall(request);
     return;
   }
   ++misses_;
@@ -226,10 +232,12 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
     return;
   }
   AnswerFlight(flight, MissStatus(request, policy, *store_));
-  if (policy == Policy::kNoWait) {
-    // For the next call; nobody waits, so a full queue just drops it.
-    builds_.Submit([this, request] { (void)Compiled(request, CompilePriority::kWarm); });
-  }
+  if (policy == Policy::kNoWait) BuildForTheNextCall(request);
+}
+
+// Nobody waits, so a full queue just drops it.
+void KernelCacheImpl::BuildForTheNextCall(const ResolvedRequest& request) {
+  builds_.Submit([this, request] { (void)Compiled(request, CompilePriority::kWarm); });
 }
 
 absl::StatusOr<KernelAnswer> KernelCacheImpl::Compiled(const ResolvedRequest& request,

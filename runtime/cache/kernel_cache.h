@@ -52,6 +52,8 @@ struct KernelAnswer {
   Values answered_by_values;
   bool stale = false;
   std::string stale_reason;
+  // The compiler at hand would build another binary: callers who may compile are not served this.
+  bool other_build = false;
   bool tuning = false;
 };
 

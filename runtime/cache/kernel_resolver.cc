@@ -11,17 +11,25 @@
 namespace hone {
 namespace {
 
-// Timings and binaries from elsewhere qualify an answer (principle 4).
-void NoteStaleness(const ResolvedRequest& request, const CompilerInfo* compiler,
+// Timings and binaries from elsewhere qualify an answer (principle 4). `current`: as in
+// CachingCompiler::Stored.
+void NoteStaleness(const ResolvedRequest& request, const CompilerInfo* compiler, bool current,
                    KernelAnswer& answer) {
   const KernelVariant& first = answer.kernel->variants.front();
+  const bool same_builder = compiler == nullptr || compiler->builder.empty() ||
+                            first.artifact->builder == compiler->builder;
+  answer.other_build = compiler != nullptr && (!same_builder || !current);
   if (first.measurement && !request.driver.empty() && first.measurement->driver != request.driver) {
     answer.stale_reason =
         absl::StrCat("timed under driver ", first.measurement->driver, ", now ", request.driver);
-  } else if (compiler != nullptr && !compiler->builder.empty() &&
-             first.artifact->builder != compiler->builder) {
+  } else if (!same_builder) {
     answer.stale_reason =
         absl::StrCat("built by ", first.artifact->builder, ", now ", compiler->builder);
+  } else if (!current) {
+    answer.stale_reason = absl::StrCat(
+        "built by ", first.artifact->builder,
+        compiler == nullptr ? "; no compiler is at hand that could say whether it is current"
+                            : " with other CUDA headers than those at hand");
   } else if (first.measurement && first.measurement->artifact_sha256 != first.artifact->sha256) {
     answer.stale_reason =
         absl::StrCat("timed with another binary, built by ", first.measurement->compiler_build);
@@ -105,16 +113,20 @@ absl::StatusOr<std::optional<KernelAnswer>> KernelResolver::Answer(const Resolve
                                                                    CompilePriority priority) const {
   KernelAnswer answer;
   std::shared_ptr<TunedKernel> kernel;
+  bool current = true;
   std::optional<CompilerInfo> info;
   if (!IsPrebuilt(*request.kernel_template)) {
     const auto selected = compiler_->Select(request.architecture, request.driver_version);
-    // Without a compiler what is stored still serves, and staleness cannot be judged.
+    // Without a compiler what is stored still serves.
     if (selected.ok()) info = *selected;
   }
   if (missing != MissingBinary::kCompile) {
-    HONE_ASSIGN_OR_RETURN(kernel,
-                          assembler_.FromStore(request, source.configs, source.measurements));
-    if (kernel == nullptr) return std::nullopt;
+    HONE_ASSIGN_OR_RETURN(KernelAssembler::Stored stored,
+                          assembler_.FromStore(request, source.configs, source.measurements,
+                                               /*any_build=*/missing == MissingBinary::kSkip));
+    if (stored.kernel == nullptr) return std::nullopt;
+    kernel = std::move(stored.kernel);
+    current = stored.current;
   } else {
     HONE_ASSIGN_OR_RETURN(
         kernel, assembler_.Compile(request, source.configs, source.measurements, priority));
@@ -125,13 +137,9 @@ absl::StatusOr<std::optional<KernelAnswer>> KernelResolver::Answer(const Resolve
   answer.answered_by_key = source.key;
   answer.answered_by_values = source.values;
   if (const auto key = request.TuningKeyOf(request.problem)) answer.key = key->id();
-  NoteStaleness(request, info ? &*info : nullptr, answer);
+  NoteStaleness(request, info ? &*info : nullptr, current, answer);
   // A binary of another build is rebuilt where that is allowed.
-  if (answer.stale && missing == MissingBinary::kGiveUp && info &&
-      answer.kernel->variants.front().artifact->builder != info->builder &&
-      !info->builder.empty()) {
-    return std::nullopt;
-  }
+  if (answer.other_build && missing == MissingBinary::kGiveUp) return std::nullopt;
   return answer;
 }
 

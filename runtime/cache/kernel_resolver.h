@@ -18,7 +18,7 @@ namespace hone {
 // What to do about a source whose binaries are not stored.
 enum class MissingBinary {
   kCompile,  // compile them
-  kSkip,     // go on to the next source (NO_WAIT, FROZEN)
+  kSkip,     // take another build's, else go on to the next source (NO_WAIT, FROZEN)
   kGiveUp,   // answer nothing, so that the caller can come back with kCompile from a thread for it
 };
 

@@ -38,6 +38,10 @@ class Key {
 // defines, name expressions, architecture, and the digest of the toolkit headers it is built with.
 Key ArtifactKey(const Program& program, const std::string& toolkit_headers_digest);
 
+// In place of a digest: the key under which the binary built last is also kept, whatever headers
+// and compiler it was built with.
+inline constexpr char kAnyToolkitHeaders[] = "any";
+
 // Identity of a timing, without the config: kernel digest, problem, device, measuring policy.
 Key TuningKey(const KernelTemplate& kernel_template, const Problem& problem,
               const DeviceFingerprint& device, const std::string& measuring_policy);

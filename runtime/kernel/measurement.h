@@ -50,8 +50,8 @@ struct Measurement {
   int64_t measured_at_unix_ms = 0;
   std::string driver;          // provenance
   std::string compiler_build;  // provenance
-  int clock_mhz = 0;         // of the multiprocessors, at the last sample; 0: unknown
-  int memory_clock_mhz = 0;  // likewise
+  int clock_mhz = 0;           // of the multiprocessors, at the last sample; 0: unknown
+  int memory_clock_mhz = 0;    // likewise
   // Median over the rounds of the final of this time over the fastest finalist's; 0: was not in it.
   double paired_ratio = 0;
   // Something disturbed its samples and did not go away: what. Empty: nothing did.

@@ -401,10 +401,6 @@ class TuneSession {
   absl::Status Race() {
     std::vector<Racer> racers;
     for (auto& [config, entry] : entries_) {
-      // A new final makes the ratios of an earlier one meaningless.
-      if (std::exchange(entry.measurement.paired_ratio, 0) > 0 && entry.id < 0) {
-        observer_.OnMeasurement(entry.measurement);
-      }
       if (entry.id < 0) continue;
       racers.push_back({.id = entry.id,
                         .measurement = &entry.measurement,

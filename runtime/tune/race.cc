@@ -206,11 +206,17 @@ absl::Status RunFinal(Profiler& profiler, const std::vector<Racer>& finalists) {
       if (times_ns[i] > 0) ratios[i].push_back(times_ns[i] / times_ns.front());
     }
   }
+  double scale = 0;
+  for (size_t i = 0; i < finalists.size() && scale == 0; ++i) {
+    const double before = finalists[i].measurement->paired_ratio;
+    if (before > 0 && !ratios[i].empty()) scale = before / Quantile(ratios[i], 0.5);
+  }
   for (size_t i = 0; i < finalists.size(); ++i) {
     Measurement& measurement = *finalists[i].measurement;
     if (measurement.rejection) continue;
     Summarise(measurement);
-    if (!ratios[i].empty()) measurement.paired_ratio = Quantile(ratios[i], 0.5);
+    if (ratios[i].empty()) continue;
+    measurement.paired_ratio = Quantile(ratios[i], 0.5) * (scale > 0 ? scale : 1);
   }
   return absl::OkStatus();
 }

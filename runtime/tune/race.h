@@ -58,7 +58,8 @@ std::vector<Racer> Finalists(const std::vector<Racer>& racers);
 
 // One sample of each in every round, in alternating order; each gets as `paired_ratio` the median
 // over the rounds of its time over that of the fastest. What slows a whole round down cancels, so
-// that this resolves what medians of separate samples do not.
+// that this resolves what medians of separate samples do not. Finalists of an earlier final keep
+// their ratios to those who are not here: the new ratios are scaled to the first of them.
 absl::Status RunFinal(Profiler& profiler, const std::vector<Racer>& finalists);
 
 }  // namespace hone

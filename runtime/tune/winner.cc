@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/tune/race.h"
+
 namespace hone {
 namespace {
 
@@ -16,11 +18,19 @@ double Noise(const Measurement& a, const Measurement& b) {
   return std::max(kTieMargin, spread);
 }
 
-// Whoever reached the final may win; without one, all.
+// Whoever reached the final may win; without one, all. A candidate that came later and left its
+// members behind needed no final.
 void KeepFinalists(const std::vector<Measurement>& measurements, std::vector<size_t>& contenders) {
-  const auto finalist = [&](size_t i) { return measurements[i].paired_ratio > 0; };
-  if (std::none_of(contenders.begin(), contenders.end(), finalist)) return;
-  std::erase_if(contenders, [&](size_t i) { return !finalist(i); });
+  double finalists_ns = 0, others_ns = 0;
+  for (const size_t i : contenders) {
+    const Measurement& measurement = measurements[i];
+    double& best_ns = measurement.paired_ratio > 0 ? finalists_ns : others_ns;
+    if (best_ns == 0 || measurement.median_ns < best_ns) best_ns = measurement.median_ns;
+  }
+  if (finalists_ns == 0 || (others_ns > 0 && others_ns * (1 + kFinalistMargin) < finalists_ns)) {
+    return;
+  }
+  std::erase_if(contenders, [&](size_t i) { return measurements[i].paired_ratio == 0; });
 }
 
 }  // namespace

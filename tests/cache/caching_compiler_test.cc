@@ -95,6 +95,65 @@ TEST_F(CachingCompilerTest, ChangedHeaderOrOptionOrCompilerRebuildsAndRevertingH
   EXPECT_FALSE(Compile(program).cached);
 }
 
+// scenario P12
+TEST_F(CachingCompilerTest, AnOptionIsOneHoweverItIsSpelledAndUnknownOnesAreRefused) {
+  Program program = Source("a");
+  program.options = {"-I", "dir", "-default-device"};
+  Compile(program);
+  program.options = {"--device-as-default-execution-space", "--include-path=dir/"};
+  EXPECT_TRUE(Compile(program).cached);
+  program.options = {"--no-such-option"};
+  EXPECT_THAT(caching_.Compile(program, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'--no-such-option'")));
+}
+
+class OtherBuildTest : public CachingCompilerTest {
+ protected:
+  // The toolkit's headers and compiler become others, or go.
+  void Upgrade() {
+    std::vector<CompilerInfo> newer = inner_.Compilers();
+    for (CompilerInfo& info : newer) info.headers_digest = "newer headers";
+    inner_.SetCompilers(newer);
+  }
+  std::optional<CachingCompiler::Stored> Lookup(bool any_build, int driver_version = 0) {
+    auto found = caching_.Lookup(Source("a"), driver_version, any_build);
+    EXPECT_THAT(found, IsOk());
+    return found.ok() ? *std::move(found) : std::nullopt;
+  }
+};
+
+TEST_F(OtherBuildTest, IsFoundOnlyWhenItIsAskedFor) {
+  EXPECT_FALSE(Lookup(true).has_value());
+  Compile(Source("a"));
+  EXPECT_TRUE(Lookup(false)->current);
+  Upgrade();
+  EXPECT_FALSE(Lookup(false).has_value());
+  ASSERT_TRUE(Lookup(true).has_value());
+  EXPECT_FALSE(Lookup(true)->current);
+  Compile(Source("a"));
+  EXPECT_TRUE(Lookup(true)->current);
+}
+
+// scenario P06
+TEST_F(OtherBuildTest, WithoutACompilerWhatIsStoredIsStillThere) {
+  const std::string sha256 = Compile(Source("a")).artifact->sha256;
+  inner_.SetCompilers({});
+  EXPECT_THAT(caching_.Compile(Source("a"), {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no nvrtc")));
+  ASSERT_TRUE(Lookup(false).has_value());
+  EXPECT_EQ(Lookup(false)->artifact.sha256, sha256);
+  EXPECT_FALSE(Lookup(false)->current);
+  EXPECT_THAT(caching_.Lookup(Source("b"), 0),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no nvrtc")));
+}
+
+TEST_F(OtherBuildTest, ADriverThatCannotLoadItIsNotGivenIt) {
+  Compile(Source("a"));
+  EXPECT_THAT(caching_.Lookup(Source("a"), 12040),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("12040")));
+  EXPECT_FALSE(Lookup(true, 12040).has_value());
+}
+
 TEST_F(CachingCompilerTest, FailureIsNotRemembered) {
   inner_.FailFor("broken", Rejection{.kind = RejectionKind::kTimeout, .detail = "5 s"});
   EXPECT_TRUE(Compile(Source("broken")).rejection.has_value());

@@ -316,6 +316,47 @@ TEST_F(KernelCacheTest, WithoutADeviceArchitecturesAreServedAndTunesRefused) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no sm_90a GPU")));
 }
 
+// A binary of another build is served, marked, to those who never compile, and rebuilt for others.
+TEST_F(KernelCacheTest, AnotherBuildsBinaryIsStaleForTheFrozenAndRebuiltForTheRest) {
+  Get(kN);
+  std::vector<CompilerInfo> newer = compiler_.Compilers();
+  for (CompilerInfo& info : newer) info.headers_digest = "newer headers";
+  compiler_.SetCompilers(newer);
+  Start();
+  for (int i = 0; i < 2; ++i) {
+    const KernelAnswer frozen = Get(kN, Policy::kFrozen);
+    EXPECT_TRUE(frozen.stale);
+    EXPECT_THAT(frozen.stale_reason, HasSubstr("other CUDA headers"));
+  }
+  EXPECT_EQ(Counter("memory_hits"), 1);
+  EXPECT_EQ(compiler_.calls(), 1);
+  EXPECT_FALSE(Get(kN).stale);
+  EXPECT_EQ(compiler_.calls(), 2);
+  EXPECT_FALSE(Get(kN, Policy::kFrozen).stale) << "the rebuilt one";
+}
+
+// scenario P06
+TEST_F(KernelCacheTest, WithoutACompilerWhatIsStoredIsServedAndMarkedStale) {
+  Tune(kN);
+  compiler_.SetCompilers({});
+  Start();
+  const KernelAnswer answer = Get(kN);
+  EXPECT_EQ(answer.source, AnswerSource::kTuned);
+  EXPECT_TRUE(answer.stale);
+  EXPECT_THAT(answer.stale_reason, HasSubstr("no compiler is at hand"));
+  Get(kN);
+  EXPECT_EQ(Counter("memory_hits"), 1) << "a hit needs no compiler";
+  EXPECT_THAT(cache_->GetBlocking(Request(64)), IsOk()) << "the nearest, from the store too";
+  const auto explanation = cache_->Explain(Request(kN));
+  ASSERT_THAT(explanation, IsOk());
+  EXPECT_THAT(explanation->state, AllOf(HasSubstr("stored"), HasSubstr("no key")));
+  template_ = SimpleTemplate({.body = "second"});
+  EXPECT_EQ(cache_->GetBlocking(Request(kN)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(cache_->GetBlocking(Request(kN, Policy::kFrozen)).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
 // scenario P15
 TEST_F(KernelCacheTest, DeviceIndexThatDoesNotExistIsRefused) {
   KernelRequest request = Request(kN);

@@ -118,6 +118,15 @@ TEST_F(CliTest, TemplatesAreListedWithWhatCouldNotBeLoaded) {
                           HasSubstr("not loaded: kernels/bad/template.pbtxt:3:1: no source")));
 }
 
+// scenario P40
+TEST_F(CliTest, DescribeNamesTheFilesThatWereTooLargeToBeSent) {
+  v1::DescribeTemplateResponse& reply = service().described["large"];
+  reply.mutable_summary()->set_name("large");
+  reply.add_files_left_out("big.h");
+  EXPECT_EQ(Hone({"describe", "large"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("Too large to be sent: big.h"));
+}
+
 TEST_F(CliTest, TuneElsewhereThanOnATerminalPrintsPlainLines) {
   v1::TuneEvent started;
   started.mutable_started()->set_key("0123456789abcdef");
@@ -247,6 +256,26 @@ TEST_F(CliTest, ListAndShowDrawTheLandscape) {
   service().explained.set_tuning_key("abcdef");
   EXPECT_EQ(Hone({"show", "copy_1d", "n=65"}), kExitNotFound);
   EXPECT_THAT(err_, HasSubstr("hone tune copy_1d n=65"));
+}
+
+// scenario P30
+TEST_F(CliTest, ShowHasDateDriverAndClockOfEveryTiming) {
+  v1::GetTuningResponse& tuning = service().tuning["012345"];
+  for (const char* config : {"A=1", "A=2"}) {
+    v1::MeasurementInfo* measurement = tuning.add_measurements();
+    *measurement = Timed(config, 1000);
+    measurement->set_measured_at_unix_ms(int64_t{1'700'000'000'000});
+    measurement->set_driver("580.95.05");
+    measurement->set_clock_mhz(1980);
+  }
+  tuning.set_left_out(7);
+  EXPECT_EQ(Hone({"show", "012345"}), kExitOk);
+  for (const char* config : {"A=1 ", "A=2 "}) {
+    const std::string line =
+        out_.substr(out_.find(config), out_.find('\n', out_.find(config)) - out_.find(config));
+    EXPECT_THAT(line, AllOf(HasSubstr("2023-11-1"), HasSubstr("580.95.05"), HasSubstr("1980 MHz")));
+  }
+  EXPECT_THAT(out_, HasSubstr("7 more candidates"));
 }
 
 TEST_F(CliTest, GetPrintsSourceAndVariants) {

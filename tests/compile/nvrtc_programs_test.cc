@@ -231,6 +231,7 @@ TEST_F(NvrtcProgramsTest, UnannotatedFunctionsNeedTheOptionThatTheErrorNames) {
   const CompileOutcome without = Compile(program);
   ASSERT_TRUE(without.rejection.has_value());
   EXPECT_THAT(without.log, HasSubstr("-default-device"));
+  EXPECT_THAT(without.rejection->detail, HasSubstr("-default-device"));
   program.options = {"-default-device"};
   EXPECT_TRUE(Compile(program).artifact.has_value());
   program.options = {"--bogus"};

@@ -111,9 +111,8 @@ TEST_F(DaemonLifeTest, BadUsageExitsWithSixtyFour) {
 // Processes whose parent is `pid`.
 std::vector<int> ChildrenOf(pid_t pid) {
   std::vector<int> children;
-  const std::vector<std::string> names =
-      ListDirectory("/proc").value_or(std::vector<std::string>());
-  for (const std::string& name : names) {
+  const auto names = ListDirectory("/proc");
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
     int child = 0;
     if (!absl::SimpleAtoi(name, &child)) continue;
     // "PID (NAME) STATE PPID ..."

@@ -30,6 +30,10 @@ std::string Variable(const char* name) {
 
 std::string BinaryPath(const std::string& name) { return JoinPath(Variable("HONE_BIN"), name); }
 
+std::string ScenarioTemplates() {
+  return JoinPath(DirectoryName(Variable("HONE_KERNELS")), "tests/scenarios/templates");
+}
+
 absl::StatusOr<std::unique_ptr<DaemonProcess>> DaemonProcess::Launch(const std::string& directory,
                                                                      DaemonOptions options) {
   const std::string socket_path = JoinPath(directory, "s");
@@ -40,8 +44,10 @@ absl::StatusOr<std::unique_ptr<DaemonProcess>> DaemonProcess::Launch(const std::
   spawn.program = BinaryPath("honed");
   // Later flags of the caller would repeat these: it gives other settings by variables.
   spawn.arguments = {
-      "--listen",  "unix:" + socket_path,    "--cache-dir", JoinPath(directory, "cache"),
-      "--kernels", Variable("HONE_KERNELS"), "--device",    options.device};
+      "--listen",    "unix:" + socket_path,
+      "--cache-dir", JoinPath(directory, "cache"),
+      "--kernels",   options.kernels.empty() ? Variable("HONE_KERNELS") : options.kernels,
+      "--device",    options.device};
   spawn.arguments.insert(spawn.arguments.end(), options.arguments.begin(), options.arguments.end());
   spawn.environment = EnvironmentWithout({"HONE_", "XDG_"});
   spawn.environment->insert(spawn.environment->end(), options.environment.begin(),

@@ -16,11 +16,14 @@ namespace hone {
 
 // The program `name` in $HONE_BIN; aborts when it is not there.
 std::string BinaryPath(const std::string& name);
+// tests/scenarios/templates beside $HONE_KERNELS.
+std::string ScenarioTemplates();
 
 struct DaemonOptions {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;  // NAME=value, besides what is needed to run
   std::string device = "cpu";
+  std::string kernels;  // the catalog; empty: hone's own
 };
 
 // One daemon's life. Its directory (cache, socket) outlives it when the caller keeps it.

@@ -58,6 +58,37 @@ TEST_F(CompileTest, WithoutAnArchitectureTheFirstDevicesIsTaken) {
   EXPECT_EQ(response.artifacts(0).info().architecture(), FakeDeviceInfo().architecture);
 }
 
+// scenario P04
+TEST_F(CompileTest, AutoIsTheFirstDevicesArchitecture) {
+  v1::CompileResponse response;
+  ASSERT_TRUE(Compile(Saxpy("architectures: 'sm_80' architectures: 'auto'"), &response).ok());
+  EXPECT_EQ(response.artifacts(1).info().architecture(), FakeDeviceInfo().architecture);
+  TestServer without({.devices = {}});
+  grpc::ClientContext context;
+  const grpc::Status status =
+      without.Client()->Compile(&context, Saxpy("architectures: 'auto'"), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("holds auto"), HasSubstr("sm_90a")));
+}
+
+// scenario P40
+TEST_F(CompileTest, BinariesThatTogetherWouldBeTooMuchForOneReplyAreLeftToBeFetched) {
+  v1::CompileRequest request = Saxpy();
+  for (int i = 80; i < 90; ++i) request.add_architectures("sm_" + std::to_string(i));
+  // A fake artifact holds its options; these make each half a megabyte.
+  for (int i = 0; i < 128; ++i) {
+    request.add_options("-DX" + std::to_string(i) + "=" + std::string(4000, '1'));
+  }
+  v1::CompileResponse response;
+  const grpc::Status status = Compile(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.artifacts_size(), 10);
+  EXPECT_FALSE(response.artifacts(0).data().empty());
+  EXPECT_TRUE(response.artifacts(9).data().empty());
+  EXPECT_GT(response.artifacts(9).info().size_bytes(), 500'000);
+  EXPECT_LT(response.ByteSizeLong(), 4u << 20);
+}
+
 // scenario P12
 TEST_F(CompileTest, OptionsArePartOfTheKeyAndUnknownOnesAreRefusedByName) {
   v1::CompileResponse response;
@@ -151,6 +182,9 @@ TEST_F(CompileTest, ErrorsNameTheField) {
               HasSubstr("headers[0].content"));
   EXPECT_THAT(message(Saxpy("name_expressions: ''")), HasSubstr("name_expressions[1]"));
   EXPECT_THAT(message(Saxpy("driver_version: -3")), HasSubstr("driver_version"));
+  v1::CompileRequest many = Saxpy();
+  for (int i = 0; i < 200; ++i) many.add_name_expressions(std::string(4000, 'x'));
+  EXPECT_THAT(message(many), AllOf(HasSubstr("name_expressions"), HasSubstr("at most 524288")));
   EXPECT_EQ(Error(Saxpy("header_sets: 'cutlass'")).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 

@@ -136,8 +136,20 @@ TEST_F(ConfigTest, ModesAreOctal) {
 TEST_F(ConfigTest, DurationsHaveUnitsOrCountSeconds) {
   EXPECT_EQ(Load({"--compile-timeout", "5m"}).config.compile_timeout, absl::Minutes(5));
   EXPECT_EQ(Load({"--compile-timeout", "5"}).config.compile_timeout, absl::Seconds(5));
+  EXPECT_EQ(Load({"--launch-timeout", "2s"}).config.launch_timeout, absl::Seconds(2));
   EXPECT_EQ(Load({"--compile-timeout", "0"}).exit_code, kExitUsage);
   EXPECT_EQ(Load({"--compile-timeout", "soon"}).exit_code, kExitUsage);
+}
+
+// scenario P08
+TEST_F(ConfigTest, TheLimitOfCompilerLogsIsASetting) {
+  EXPECT_EQ(Load({}).config.compile_log_bytes, 256 << 10);
+  EXPECT_EQ(Load({"--compile-log-bytes", "65536"}).config.compile_log_bytes, 65536);
+  for (const char* bad : {"100", "3000000", "64k"}) {
+    const ConfigOutcome outcome = Load({"--compile-log-bytes", bad});
+    EXPECT_EQ(outcome.exit_code, kExitUsage);
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr(bad), HasSubstr("4096 to 2097152 bytes")));
+  }
 }
 
 TEST_F(ConfigTest, UnknownGroupsAreRefused) {

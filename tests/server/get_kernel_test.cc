@@ -3,6 +3,8 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <thread>
 
 #include "runtime/base/notification.h"
@@ -96,6 +98,58 @@ TEST_F(GetKernelTest, ThirtyTwoClientsOnOneColdKeyCompileOnceAndTuneOnce) {
   // Six candidates and the check program, each once.
   EXPECT_EQ(server_.compiler().calls(), 7);
   EXPECT_EQ(joined(), 31);
+}
+
+// scenario P20
+TEST_F(GetKernelTest, SixtyFourCallersOfOneKeyShareOneCompileOneTuneAndOneArtifact) {
+  const auto counter = [&](const std::string& name) {
+    return server_.context().gate->Get()->cache->Counters().at(name);
+  };
+  Mutex mutex;
+  std::set<std::string> hashes;
+  const auto add = [&](const v1::TunedKernel& kernel) {
+    MutexLock lock(&mutex);
+    hashes.insert(kernel.variants(0).artifact().sha256());
+  };
+  server_.compiler().Block();
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 32; ++i) {
+    callers.emplace_back([&, client = server_.Client()] {
+      v1::GetKernelResponse response;
+      EXPECT_TRUE(Get(*client, "", &response).ok());
+      add(response.kernel());
+    });
+  }
+  while (counter("joined_waiters") < 31) std::this_thread::yield();
+  server_.compiler().Unblock();
+  for (std::thread& caller : callers) caller.join();
+  callers.clear();
+  EXPECT_EQ(server_.compiler().CallsFor("copy<"), 1);
+  EXPECT_EQ(counter("joined_waiters"), 31);
+
+  // The only candidate is the default, so that the winner is what was served before.
+  Notification all_there;
+  server_.profiler().OnBegin([&](const ProfileProblem&) { all_there.WaitForNotification(); });
+  for (int i = 0; i < 32; ++i) {
+    callers.emplace_back([&, client = server_.Client()] {
+      grpc::ClientContext context;
+      auto reader = client->Tune(
+          &context, FromText<v1::TuneRequest>("template { name: 'copy' } configs: 'XBLOCK=64 VEC=1'"
+                                              "params { key: 'n' value { integer: 1000 } }"));
+      v1::TuneEvent event;
+      while (reader->Read(&event)) {
+        if (event.has_finished()) add(event.finished().kernel());
+      }
+      EXPECT_TRUE(reader->Finish().ok());
+    });
+  }
+  while (counter("joined_tunes") < 31) std::this_thread::yield();
+  all_there.Notify();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(server_.profiler().begins(), 1) << "one tuning session";
+  EXPECT_EQ(counter("joined_tunes"), 31);
+  EXPECT_EQ(server_.compiler().CallsFor("copy<"), 1) << "still the one compile";
+  EXPECT_EQ(hashes.size(), 1u);
 }
 
 TEST_F(GetKernelTest, FrozenNeverCompilesAndSaysWhatIsMissing) {
@@ -197,6 +251,57 @@ TEST_F(GetKernelTest, MaxWaitBoundsTheWaitWithAnAnswer) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_THAT(status.error_message(), HasSubstr("max_wait_ms"));
   server_.compiler().Unblock();
+}
+
+std::vector<DeviceInfo> TwoDevices() {
+  DeviceInfo hopper = FakeDeviceInfo();
+  hopper.architecture = hopper.fingerprint.architecture = "sm_90";
+  DeviceInfo ampere = FakeDeviceInfo();
+  ampere.index = 1;
+  ampere.architecture = ampere.fingerprint.architecture = "sm_86";
+  ampere.fingerprint.sm_count = 84;
+  return {hopper, ampere};
+}
+
+// scenario P15
+TEST(GetKernelOnTwoDevicesTest, EachDeviceGetsABinaryForItself) {
+  TestServer server({.devices = TwoDevices()});
+  const auto get = [&](const std::string& target, v1::GetKernelResponse* response) {
+    grpc::ClientContext context;
+    return server.Client()->GetKernel(
+        &context,
+        FromText<v1::GetKernelRequest>("template { name: 'copy' } params { key: 'n' value { "
+                                       "integer: 1000 } } target { " +
+                                       target + " }"),
+        response);
+  };
+  std::map<std::string, std::string> sha256;
+  for (const auto& [target, architecture] :
+       std::vector<std::pair<std::string, std::string>>{{"device_index: 0", "sm_90"},
+                                                        {"device_index: 1", "sm_86"},
+                                                        {"architecture: 'sm_90'", "sm_90"},
+                                                        {"architecture: 'sm_86'", "sm_86"},
+                                                        {"architecture: 'auto'", "sm_90"}}) {
+    v1::GetKernelResponse response;
+    const grpc::Status status = get(target, &response);
+    ASSERT_TRUE(status.ok()) << target << ": " << status.error_message();
+    const v1::ArtifactInfo& artifact = response.kernel().variants(0).artifact();
+    EXPECT_EQ(artifact.architecture(), architecture) << target;
+    EXPECT_EQ(response.kernel().architecture(), architecture) << target;
+    sha256.emplace(architecture, artifact.sha256());
+    EXPECT_EQ(artifact.sha256(), sha256.at(architecture)) << target;
+  }
+  EXPECT_NE(sha256.at("sm_90"), sha256.at("sm_86"));
+  EXPECT_EQ(server.compiler().calls(), 2);
+
+  v1::GetKernelResponse response;
+  grpc::Status status = get("device_index: 2", &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(),
+              AllOf(HasSubstr("target.device_index: 2"), HasSubstr("devices 0 to 1")));
+  status = get("device_index: 1 architecture: 'sm_90'", &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("together with target.architecture"));
 }
 
 TEST(GetKernelWithoutDevicesTest, ACubinForANamedArchitectureIsServedAllTheSame) {

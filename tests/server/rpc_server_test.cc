@@ -6,7 +6,6 @@
 
 #include <thread>
 
-#include "absl/synchronization/notification.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/create_channel_posix.h"
 #include "grpcpp/generic/generic_stub.h"

@@ -74,6 +74,69 @@ TEST_F(TuningsTest, AKeysBeginningIsEnough) {
   EXPECT_GT(tuning.measurements(0).samples_ns_size(), 0);
 }
 
+// A tuning of the key with `count` measurements, every third of them rejected.
+void PutTuning(const std::string& key, int count, size_t samples, KernelStore& store) {
+  TuningRecord record;
+  record.key = key;
+  record.template_name = "copy";
+  record.device = FakeDeviceInfo().fingerprint;
+  record.created_at_unix_ms = 1;
+  ASSERT_TRUE(store.PutTuning(record).ok());
+  for (int i = 0; i < count; ++i) {
+    Measurement measurement;
+    measurement.config = *Config::Parse(absl::StrCat("XBLOCK=", i));
+    if (i % 3 == 0) {
+      measurement.rejection =
+          Rejection{.kind = i % 2 == 0 ? RejectionKind::kConstraint : RejectionKind::kCompile,
+                    .detail = std::string(200, 'd')};
+    } else {
+      measurement.samples_ns.assign(samples, 1000.0 + i);
+      measurement.verified_sizes.assign(4, "n=1000");
+      measurement.artifact_sha256 = std::string(64, 'a');
+      Summarise(measurement);
+    }
+    ASSERT_TRUE(store.PutMeasurement(key, measurement).ok());
+  }
+}
+
+// scenario P40
+TEST_F(TuningsTest, ALargeTuneReachesAnUntunedClientWithWhatMattersMost) {
+  const std::string key(64, 'a');
+  ASSERT_NO_FATAL_FAILURE(PutTuning(key, 30'000, 10, server_.store()));
+  v1::GetTuningResponse tuning;
+  const grpc::Status status = Get(key, &tuning);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_LT(tuning.ByteSizeLong(), 4u << 20);
+  EXPECT_GT(tuning.left_out(), 0);
+  EXPECT_EQ(tuning.measurements_size() + tuning.left_out(), 30'000);
+  // In their order still, the fastest among them.
+  EXPECT_EQ(tuning.measurements(0).config(), "XBLOCK=1");
+  EXPECT_EQ(tuning.measurements(1).config(), "XBLOCK=2");
+  for (const v1::MeasurementInfo& measurement : tuning.measurements()) {
+    EXPECT_NE(measurement.rejection().kind(), "constraint");
+  }
+}
+
+// scenario P40
+TEST_F(TuningsTest, APageTooLargeForAnUntunedClientIsAShorterOne) {
+  for (int i = 0; i < 60; ++i) {
+    const std::string key = absl::StrCat(absl::Hex(i, absl::kZeroPad4), std::string(60, 'b'));
+    ASSERT_NO_FATAL_FAILURE(PutTuning(key, 2, 10'000, server_.store()));
+  }
+  int tunings = 0;
+  int pages = 0;
+  v1::ListTuningsResponse page;
+  do {
+    const std::string token = page.next_page_token();
+    const grpc::Status status = List(absl::StrCat("page_token: '", token, "'"), &page);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    tunings += page.tunings_size();
+    ++pages;
+  } while (!page.next_page_token().empty());
+  EXPECT_EQ(tunings, 60);
+  EXPECT_GT(pages, 1);
+}
+
 TEST_F(TuningsTest, ErrorsNameTheField) {
   v1::ListTuningsResponse page;
   EXPECT_THAT(List("page_size: -1", &page).error_message(), HasSubstr("page_size"));

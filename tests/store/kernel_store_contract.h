@@ -189,6 +189,9 @@ TEST_P(KernelStoreContract, ReturnsMeasurementsAsTheyWereStored) {
   ASSERT_THAT(found, IsOkAndHolds(testing::SizeIs(2)));
   EXPECT_EQ(Describe((*found)[0]), Describe(timed));
   EXPECT_EQ((*found)[0].samples_ns, timed.samples_ns);
+  EXPECT_EQ((*found)[0].memory_clock_mhz, timed.memory_clock_mhz);
+  EXPECT_EQ((*found)[0].paired_ratio, timed.paired_ratio);
+  EXPECT_EQ((*found)[0].unstable, timed.unstable);
   EXPECT_EQ(Describe((*found)[1]), Describe(rejected));
 }
 

@@ -122,6 +122,16 @@ TEST_F(RaceTest, PairsResolveLittleUnderAMuchLargerDrift) {
   EXPECT_THAT(measurements_[1].paired_ratio, DoubleNear(1.008, 1e-9));
 }
 
+TEST_F(RaceTest, ALaterFinalKeepsToTheScaleOfTheEarlierOne) {
+  Add("A=1", 1000);
+  Add("A=2", 980);
+  measurements_[0].paired_ratio = 1.01;  // of a final whose fastest is not here
+  std::swap(racers_[0], racers_[1]);
+  ASSERT_THAT(RunFinal(profiler_, racers_), IsOk());
+  EXPECT_THAT(measurements_[0].paired_ratio, DoubleNear(1.01, 1e-9));
+  EXPECT_THAT(measurements_[1].paired_ratio, DoubleNear(1.01 * 0.98, 1e-9));
+}
+
 TEST_F(RaceTest, AFinalistThatFailsIsRejectedAndTheOthersGoOn) {
   Add("A=1", 1000);
   Add("A=2", 1005);

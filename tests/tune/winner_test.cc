@@ -85,6 +85,15 @@ TEST_F(WinnerTest, FinalistsAreComparedByTheirPairs) {
   EXPECT_EQ(Winner(), "XBLOCK=64 VEC=4") << "ties go to the first declared";
 }
 
+TEST_F(WinnerTest, ALaterCandidateThatLeavesTheFinalistsBehindWins) {
+  Timed("XBLOCK=64 VEC=4", {50.0, 50.0, 50.0});
+  Timed("XBLOCK=128 VEC=4", {50.2, 50.2, 50.2});
+  measurements_[0].paired_ratio = 1;
+  measurements_[1].paired_ratio = 1.004;
+  Timed("XBLOCK=256 VEC=4", {40.0, 40.0, 40.0});
+  EXPECT_EQ(Winner(), "XBLOCK=256 VEC=4");
+}
+
 TEST_F(WinnerTest, DefaultStaysUnlessBeatenByMoreThanNoise) {
   Timed("XBLOCK=64 VEC=1", {98, 100, 102, 104});
   Timed("XBLOCK=128 VEC=4", {98, 100, 101, 103});

@@ -95,6 +95,7 @@ class Client {
   absl::StatusOr<v1::GetLogResponse> GetLog(const std::string& log_id) const;
 
   absl::StatusOr<v1::ListTemplatesResponse> ListTemplates() const;
+  // Files' contents up to 48 MiB together; files_left_out names the others.
   absl::StatusOr<v1::DescribeTemplateResponse> DescribeTemplate(
       const std::string& name, const std::string& digest = "") const;
   absl::StatusOr<v1::RegisterTemplateResponse> RegisterTemplate(

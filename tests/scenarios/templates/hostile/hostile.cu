@@ -4,10 +4,12 @@
 //   3 writes just past the end of y  8 right, but slow
 //   4 never ends                     9 writes far past the end of y
 //   5 right, but launched with more shared memory than the device has
+//  10 right, from the last element to the first
 template <int KIND>
 __global__ void hostile(float* y, const float* x, const int* never_set, long long n) {
   static_assert(KIND != 2, "candidate 2 is not meant to compile");
-  const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const long long at = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const long long i = KIND == 10 && at < n ? n - 1 - at : at;
   if (KIND == 4) {
     const volatile int* flag = never_set;
     while (*flag == 0) {
