@@ -34,7 +34,7 @@ constexpr int64_t kRegisteredBytesMax = int64_t{512} << 20;
 constexpr int kDamagedRowsMax = 100;
 
 // As for a catalog's template.pbtxt: what is no file's content must fit every reply.
-constexpr int64_t kTextBytesMax = 1 << 20;
+constexpr int64_t kMessageTextBytesMax = 1 << 20;
 
 constexpr absl::string_view kRegistered = "registered";
 constexpr absl::string_view kInline = "inline";
@@ -96,10 +96,10 @@ absl::Status CheckTextSize(const v1::KernelTemplate& message) {
   for (const v1::SourceFile& file : message.files()) {
     bytes -= static_cast<int64_t>(file.content().size());
   }
-  if (bytes <= kTextBytesMax) return absl::OkStatus();
+  if (bytes <= kMessageTextBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("template: ", bytes,
                                                  " bytes without its files' contents; at most ",
-                                                 kTextBytesMax, " (1 MiB)"));
+                                                 kMessageTextBytesMax, " (1 MiB)"));
 }
 
 // The template as it is kept: header sets by digest, so that it means the same when it is read

@@ -9,7 +9,7 @@ namespace hone {
 namespace {
 
 // Long enough for a few pieces of work to leave a full queue, short enough for a person.
-constexpr int64_t kRetryAfterMs = 500;
+constexpr int64_t kQueueRetryAfterMs = 500;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ absl::Status WorkQueue::Submit(std::function<void()> work) {
                          {.reason = "QUEUE_FULL",
                           .needed = static_cast<int64_t>(queue_.size() + 1),
                           .available = static_cast<int64_t>(queue_max_),
-                          .retry_after_ms = kRetryAfterMs});
+                          .retry_after_ms = kQueueRetryAfterMs});
   }
   queue_.push_back(std::move(work));
   if (idle_ < queue_.size() && threads_.size() < threads_max_) {
