@@ -18,6 +18,7 @@
 #include "runtime/tune/race.h"
 #include "runtime/tune/resource_check.h"
 #include "runtime/tune/search_strategy.h"
+#include "runtime/tune/winner.h"
 
 namespace hone {
 namespace {
@@ -225,21 +226,20 @@ class TuneSession {
   // New candidates must meet the incumbent in the same rounds; and a race that was cut short is run
   // again among those that could have won it.
   void AddRacersFromStore() {
-    const Measurement* best = nullptr;
-    for (const auto& [config, entry] : entries_) {
-      const Measurement& known = entry.measurement;
-      if (known.rejection || !space_->Validate(config).ok()) continue;
-      if (best == nullptr || known.median_ns < best->median_ns) best = &known;
-    }
-    if (best == nullptr) return;
+    std::vector<Measurement> known;
+    for (const auto& [config, entry] : entries_) known.push_back(entry.measurement);
+    const auto choice = ChooseWinner(*space_, known);
+    if (!choice) return;
+    // Within noise it need not be the fastest.
+    const Measurement& incumbent = known[choice->winner];
     if (spec_.known_race_finished) {
-      if (!work_.empty()) work_.push_back(best->config);
+      if (!work_.empty()) work_.push_back(incumbent.config);
       return;
     }
-    for (const auto& [config, entry] : entries_) {
-      const Measurement& known = entry.measurement;
-      if (!known.rejection && space_->Validate(config).ok() && !ClearlyBehind(known, *best)) {
-        work_.push_back(config);
+    for (const Measurement& other : known) {
+      if (!other.rejection && space_->Validate(other.config).ok() &&
+          !ClearlyBehind(other, incumbent)) {
+        work_.push_back(other.config);
       }
     }
   }

@@ -199,6 +199,25 @@ TEST_F(AutotunerTest, AddedValueMeasuresOnlyTheNewPointsAndTheIncumbent) {
   EXPECT_THAT(second, ElementsAre("XBLOCK=128 VEC=4", "XBLOCK=512 VEC=1", "XBLOCK=512 VEC=4"));
 }
 
+// scenario P30
+TEST_F(AutotunerTest, TheIncumbentIsTheWinnerAndNotWhatIsFasterByLessThanNoise) {
+  for (const char* config : {"XBLOCK=64 VEC=4", "XBLOCK=128 VEC=1", "XBLOCK=128 VEC=4",
+                             "XBLOCK=256 VEC=1", "XBLOCK=256 VEC=4"}) {
+    profiler_.SetTiming(config, {2000});
+  }
+  profiler_.SetTiming("XBLOCK=64 VEC=1", {1000});  // the default
+  profiler_.SetTiming("XBLOCK=256 VEC=4", {998});
+  spec_.known = Tune()->measurements;
+  spec_.known_race_finished = true;
+  const size_t before = profiler_.checked().size();
+  Use({.xblock = {64, 128, 256, 512}});
+  ASSERT_THAT(Tune(), IsOk());
+  const std::vector<std::string> checked = profiler_.checked();
+  EXPECT_THAT(
+      std::vector<std::string>(checked.begin() + static_cast<ptrdiff_t>(before), checked.end()),
+      testing::UnorderedElementsAre("XBLOCK=64 VEC=1", "XBLOCK=512 VEC=1", "XBLOCK=512 VEC=4"));
+}
+
 TEST_F(AutotunerTest, KilledTuneResumesWithWhatIsMissing) {
   recorder_.on_measurement_ = [this](const Measurement&) {
     cancelled_ = recorder_.by_config_.size() >= 3;
