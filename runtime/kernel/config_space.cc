@@ -1,6 +1,7 @@
 #include "runtime/kernel/config_space.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -75,6 +76,7 @@ absl::StatusOr<ConfigSpace> ConfigSpace::Create(KernelTemplatePtr kernel_templat
   space.bindings_ = BindingsFor(*kernel_template, problem.values());
   AddTo(space.bindings_, facts);
   space.tunables_ = TunablesFor(*space.body_, architecture);
+  space.conditions_.resize(space.tunables_.size() + 1);
   for (const Expression& constraint : space.body_->constraints) space.AddConstraint(constraint);
   for (const PrebuiltCandidate& candidate : kernel_template->spec().prebuilt) {
     if (!ArchitectureMatches(candidate.architecture, architecture)) continue;
@@ -96,30 +98,50 @@ absl::StatusOr<ConfigSpace> ConfigSpace::Create(KernelTemplatePtr kernel_templat
 }
 
 void ConfigSpace::AddConstraint(const Expression& expression) {
-  Constraint constraint{expression, expression, -1};
   ExpressionBindings all = bindings_;
-  for (size_t i = 0; i < tunables_.size(); ++i) {
-    all[tunables_[i].name] = tunables_[i].default_value;
-    if (expression.Variables().count(tunables_[i].name) > 0) {
-      constraint.depth = static_cast<int>(i);
-    }
-  }
+  for (const Tunable& tunable : tunables_) all[tunable.name] = tunable.default_value;
   if (!AllBound(expression, all)) return;  // over device facts that nobody gave
+  Constraint constraint{expression, expression};
   // Folding evaluates operands that `&&` would skip; if that fails, the whole is evaluated each
   // time.
-  if (auto bound = expression.Bind(bindings_); bound.ok()) constraint.bound = *std::move(bound);
+  auto bound = expression.Bind(bindings_);
+  if (bound.ok()) constraint.bound = *std::move(bound);
+  AddConditions(constraint.bound, bound.ok());
   constraints_.push_back(std::move(constraint));
 }
 
-bool ConfigSpace::Holds(const Constraint& constraint, const ExpressionBindings& bindings) const {
-  const absl::StatusOr<int64_t> value = constraint.bound.Evaluate(bindings);
-  return value.ok() && *value != 0;
+// Both sides of a conjunction must hold and neither may fail, so each is checked where its own last
+// tunable is known.
+void ConfigSpace::AddConditions(const Expression& bound, bool folded) {
+  if (bound.op() == Expression::Op::kAnd) {
+    for (const Expression& operand : bound.operands()) AddConditions(operand, folded);
+    return;
+  }
+  const std::set<std::string> variables = bound.Variables();
+  std::vector<std::string> names;
+  size_t place = 0;
+  for (const Tunable& tunable : tunables_) {
+    names.push_back(tunable.name);
+    if (variables.count(tunable.name) > 0) place = names.size();
+  }
+  Condition condition{.expression = bound};
+  if (folded) condition.fast = SlotExpression::Create(bound, names);
+  conditions_[place].push_back(std::move(condition));
 }
 
-bool ConfigSpace::HoldsAtDepth(int depth, const ExpressionBindings& bindings) const {
-  return std::all_of(constraints_.begin(), constraints_.end(), [&](const Constraint& constraint) {
-    return constraint.depth != depth || Holds(constraint, bindings);
-  });
+bool ConfigSpace::HoldsAtDepth(int depth, const int64_t* values) const {
+  const auto holds = [&](const Condition& condition) {
+    if (condition.fast) {
+      const std::optional<int64_t> value = condition.fast->Evaluate(values);
+      return value && *value != 0;
+    }
+    ExpressionBindings bindings = bindings_;
+    for (int i = 0; i <= depth; ++i) bindings[tunables_[static_cast<size_t>(i)].name] = values[i];
+    const absl::StatusOr<int64_t> value = condition.expression.Evaluate(bindings);
+    return value.ok() && *value != 0;
+  };
+  const std::vector<Condition>& conditions = ConditionsAt(depth);
+  return std::all_of(conditions.begin(), conditions.end(), holds);
 }
 
 int64_t ConfigSpace::product_size() const { return ProductSize(tunables_); }
@@ -151,34 +173,36 @@ int64_t ConfigSpace::IndexOf(const Config& config) const {
 struct ConfigSpace::Walk {
   const std::function<bool(const Config&)>& visit;
   int64_t steps_left = 0;
-  ExpressionBindings bindings;
-  std::vector<std::pair<std::string, int64_t>> values;
+  std::vector<int64_t> values;
 };
 
 bool ConfigSpace::ForEachValid(const std::function<bool(const Config&)>& visit,
                                int64_t steps_max) const {
-  if (!template_->spec().prebuilt.empty()) {
+  if (is_prebuilt()) {
     ForEachPrebuilt(visit);
     return true;
   }
-  Walk walk{visit, steps_max, bindings_, {}};
-  if (HoldsAtDepth(-1, walk.bindings)) Descend(0, walk);
+  Walk walk{visit, steps_max, std::vector<int64_t>(tunables_.size())};
+  if (HoldsAtDepth(-1, walk.values.data())) Descend(0, walk);
   return walk.steps_left >= 0;
 }
 
 bool ConfigSpace::Descend(size_t depth, Walk& walk) const {
-  if (depth == tunables_.size()) return walk.visit(Config(walk.values));
-  const Tunable& tunable = tunables_[depth];
-  for (const int64_t value : tunable.values) {
+  if (depth == tunables_.size()) return walk.visit(ConfigOf(walk.values));
+  for (const int64_t value : tunables_[depth].values) {
     if (--walk.steps_left < 0) return false;
-    walk.bindings[tunable.name] = value;
-    if (!HoldsAtDepth(static_cast<int>(depth), walk.bindings)) continue;
-    walk.values.emplace_back(tunable.name, value);
-    const bool go_on = Descend(depth + 1, walk);
-    walk.values.pop_back();
-    if (!go_on) return false;
+    walk.values[depth] = value;
+    if (!HoldsAtDepth(static_cast<int>(depth), walk.values.data())) continue;
+    if (!Descend(depth + 1, walk)) return false;
   }
   return true;
+}
+
+Config ConfigSpace::ConfigOf(const std::vector<int64_t>& values) const {
+  std::vector<std::pair<std::string, int64_t>> named;
+  named.reserve(values.size());
+  for (size_t i = 0; i < values.size(); ++i) named.emplace_back(tunables_[i].name, values[i]);
+  return Config(std::move(named));
 }
 
 void ConfigSpace::ForEachPrebuilt(const std::function<bool(const Config&)>& visit) const {
@@ -249,8 +273,7 @@ absl::Status ConfigSpace::CheckConstraints(const Config& config) const {
 absl::Status ConfigSpace::Validate(const Config& config) const {
   HONE_RETURN_IF_ERROR(CheckValues(config));
   HONE_RETURN_IF_ERROR(CheckConstraints(config));
-  const bool prebuilt = !template_->spec().prebuilt.empty();
-  if (prebuilt && std::find(prebuilt_.begin(), prebuilt_.end(), config) == prebuilt_.end()) {
+  if (is_prebuilt() && std::find(prebuilt_.begin(), prebuilt_.end(), config) == prebuilt_.end()) {
     return absl::FailedPreconditionError(
         absl::StrCat("no prebuilt binary for ", config.ToString(), " on ", architecture_));
   }
@@ -267,7 +290,7 @@ absl::StatusOr<Config> ConfigSpace::Default() const {
   const Config declared = DeclaredDefault();
   const bool has_binary =
       std::find(prebuilt_.begin(), prebuilt_.end(), declared) != prebuilt_.end();
-  if (!template_->spec().prebuilt.empty() && !has_binary) {
+  if (is_prebuilt() && !has_binary) {
     for (const Config& config : prebuilt_) {
       if (Validate(config).ok()) return config;
     }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/problem.h"
+#include "runtime/launch/slot_expression.h"
 
 namespace hone {
 
@@ -73,23 +74,39 @@ class ConfigSpace {
   absl::StatusOr<Config> Default() const;
   // Valid configs from the priors, best first, without the default.
   std::vector<Config> Priors() const;
+  // REQUIRES: a value for every tunable, in declaration order.
+  Config ConfigOf(const std::vector<int64_t>& values) const;
   // Declaration-order index of a config in the product, for ties; -1 for a value outside the space.
   int64_t IndexOf(const Config& config) const;
 
   const TemplateBody& body() const { return *body_; }
   const std::vector<Tunable>& tunables() const { return tunables_; }
 
+  // A constraint, or one side of a conjunction in one, as walks through the space check it.
+  struct Condition {
+    Expression expression;  // bound to problem and facts where that folds without error
+    // Over the values of the tunables; nullopt where the expression did not fold.
+    std::optional<SlotExpression> fast = {};
+  };
+  // Those whose last tunable is the `depth`-th; -1: those that mention none.
+  const std::vector<Condition>& ConditionsAt(int depth) const {
+    return conditions_[static_cast<size_t>(depth + 1)];
+  }
+  // True if all of them hold for values[0..depth] of the first tunables.
+  bool HoldsAtDepth(int depth, const int64_t* values) const;
+  // Of a PREBUILT template: the configs with a binary for the architecture, as listed.
+  const std::vector<Config>& prebuilt() const { return prebuilt_; }
+  bool is_prebuilt() const { return !template_->spec().prebuilt.empty(); }
+
  private:
   struct Constraint {
     Expression written;
-    Expression bound;  // to problem and facts where that folds without error
-    int depth = -1;    // index of the last tunable it mentions; -1: none
+    Expression bound;
   };
 
   ConfigSpace() = default;
   void AddConstraint(const Expression& constraint);
-  bool Holds(const Constraint& constraint, const ExpressionBindings& bindings) const;
-  bool HoldsAtDepth(int depth, const ExpressionBindings& bindings) const;
+  void AddConditions(const Expression& bound, bool folded);
   struct Walk;
   // False to stop.
   bool Descend(size_t depth, Walk& walk) const;
@@ -105,7 +122,8 @@ class ConfigSpace {
   ExpressionBindings bindings_;    // problem and device facts
   std::vector<Tunable> tunables_;  // for this architecture
   std::vector<Constraint> constraints_;
-  std::vector<Config> prebuilt_;  // configs with a binary, as listed
+  std::vector<std::vector<Condition>> conditions_;  // by depth + 1
+  std::vector<Config> prebuilt_;                    // configs with a binary, as listed
 };
 
 // The body's tunables with the values and defaults of `architecture`.

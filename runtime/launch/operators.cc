@@ -56,6 +56,7 @@ absl::Status Failure(Op op, absl::Span<const int64_t> operands, absl::string_vie
 }
 
 constexpr absl::string_view kOverflow = "the result does not fit 64 bits";
+constexpr absl::string_view kNotArithmetic = "is not arithmetic";
 
 // Towards plus infinity; b is positive.
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
@@ -80,75 +81,82 @@ const OperatorFacts* FindOperator(absl::string_view name) {
 
 absl::string_view FunctionList() { return "align_up, bits, ceil_div, log2, max, min, sizeof"; }
 
-absl::StatusOr<int64_t> Apply(Op op, absl::Span<const int64_t> operands) {
+absl::string_view TryApply(Op op, absl::Span<const int64_t> operands, int64_t* result) {
   const int64_t a = operands[0];
   const int64_t b = operands.size() > 1 ? operands[1] : 0;
-  int64_t result = 0;
+  const auto give = [result](int64_t value) -> absl::string_view {
+    *result = value;
+    return {};
+  };
+  const auto unless = [](bool overflow) { return overflow ? kOverflow : absl::string_view(); };
   switch (op) {
     case Op::kNeg:
-      if (__builtin_sub_overflow(int64_t{0}, a, &result)) return Failure(op, operands, kOverflow);
-      return result;
+      return unless(__builtin_sub_overflow(int64_t{0}, a, result));
     case Op::kNot:
-      return a == 0 ? 1 : 0;
+      return give(a == 0 ? 1 : 0);
     case Op::kAdd:
-      if (__builtin_add_overflow(a, b, &result)) return Failure(op, operands, kOverflow);
-      return result;
+      return unless(__builtin_add_overflow(a, b, result));
     case Op::kSub:
-      if (__builtin_sub_overflow(a, b, &result)) return Failure(op, operands, kOverflow);
-      return result;
+      return unless(__builtin_sub_overflow(a, b, result));
     case Op::kMul:
-      if (__builtin_mul_overflow(a, b, &result)) return Failure(op, operands, kOverflow);
-      return result;
+      return unless(__builtin_mul_overflow(a, b, result));
     case Op::kDiv:
     case Op::kMod:
-      if (b == 0) return Failure(op, operands, "division by zero");
+      if (b == 0) return "division by zero";
       // The processor traps on the minimum divided by -1.
       if (b == -1) {
-        if (op == Op::kMod) return 0;
-        return Apply(Op::kNeg, {a});
+        if (op == Op::kMod) return give(0);
+        return unless(__builtin_sub_overflow(int64_t{0}, a, result));
       }
-      return op == Op::kDiv ? a / b : a % b;
+      return give(op == Op::kDiv ? a / b : a % b);
     case Op::kEq:
-      return a == b ? 1 : 0;
+      return give(a == b ? 1 : 0);
     case Op::kNe:
-      return a != b ? 1 : 0;
+      return give(a != b ? 1 : 0);
     case Op::kLt:
-      return a < b ? 1 : 0;
+      return give(a < b ? 1 : 0);
     case Op::kLe:
-      return a <= b ? 1 : 0;
+      return give(a <= b ? 1 : 0);
     case Op::kGt:
-      return a > b ? 1 : 0;
+      return give(a > b ? 1 : 0);
     case Op::kGe:
-      return a >= b ? 1 : 0;
+      return give(a >= b ? 1 : 0);
     case Op::kAnd:
-      return a != 0 && b != 0 ? 1 : 0;
+      return give(a != 0 && b != 0 ? 1 : 0);
     case Op::kOr:
-      return a != 0 || b != 0 ? 1 : 0;
+      return give(a != 0 || b != 0 ? 1 : 0);
     case Op::kSelect:
-      return a != 0 ? b : operands[2];
+      return give(a != 0 ? b : operands[2]);
     case Op::kCeilDiv:
-      if (b <= 0) return Failure(op, operands, "the divisor must be positive");
-      return CeilDiv(a, b);
+      if (b <= 0) return "the divisor must be positive";
+      return give(CeilDiv(a, b));
     case Op::kAlignUp:
-      if (b <= 0) return Failure(op, operands, "the alignment must be positive");
-      if (__builtin_mul_overflow(CeilDiv(a, b), b, &result)) {
-        return Failure(op, operands, kOverflow);
-      }
-      return result;
+      if (b <= 0) return "the alignment must be positive";
+      return unless(__builtin_mul_overflow(CeilDiv(a, b), b, result));
     case Op::kMin:
-      return *std::min_element(operands.begin(), operands.end());
+      return give(*std::min_element(operands.begin(), operands.end()));
     case Op::kMax:
-      return *std::max_element(operands.begin(), operands.end());
+      return give(*std::max_element(operands.begin(), operands.end()));
     case Op::kLog2:
-      if (a < 1) return Failure(op, operands, "the argument must be at least 1");
-      return std::bit_width(static_cast<uint64_t>(a)) - 1;
+      if (a < 1) return "the argument must be at least 1";
+      return give(std::bit_width(static_cast<uint64_t>(a)) - 1);
     case Op::kConst:
     case Op::kVar:
     case Op::kSizeOf:
     case Op::kBits:
       break;
   }
-  return absl::InternalError(absl::StrCat("operator ", FactsOf(op).name, " is not arithmetic"));
+  return kNotArithmetic;
+}
+
+absl::StatusOr<int64_t> Apply(Op op, absl::Span<const int64_t> operands) {
+  int64_t result = 0;
+  const absl::string_view why = TryApply(op, operands, &result);
+  if (why.empty()) return result;
+  if (why == kNotArithmetic) {
+    return absl::InternalError(absl::StrCat("operator ", FactsOf(op).name, " ", why));
+  }
+  return Failure(op, operands, why);
 }
 
 }  // namespace hone

@@ -39,4 +39,8 @@ absl::string_view FunctionList();
 // or kBits.
 absl::StatusOr<int64_t> Apply(Expression::Op op, absl::Span<const int64_t> operands);
 
+// Apply without words for each failure, for walks over millions of points: why it fails, or an
+// empty text and the value in `result`.
+absl::string_view TryApply(Expression::Op op, absl::Span<const int64_t> operands, int64_t* result);
+
 }  // namespace hone
