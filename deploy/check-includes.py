@@ -39,12 +39,16 @@ EXTRA = {
     "runtime/compile": ["runtime/worker/convert.h"],
     "runtime/device": ["runtime/worker/convert.h", "runtime/worker/measure_convert.h",
                        "runtime/compile/compiler.h"],
+    # hone replay runs without a daemon; OWNED keeps it to that one command.
+    "client": ["runtime/tune/replay.h"],
 }
 
 # Header (regular expression over the include's text) -> paths that may have it.
 OWNED = {
     r"(cuda|nvrtc|cudaTypedefs)\.h": ["runtime/cuda/", "runtime/launch/", "tests/gpu/"],
     r"sqlite3\.h": ["runtime/store/sqlite"],
+    r"nlohmann/.*|zlib\.h": ["runtime/tune/recorded_space"],
+    r"runtime/tune/replay\.h": ["runtime/tune/replay", "client/cli/cmd_replay", "tests/"],
     # The implementation of the store: its own files, who chooses it, and tests.
     r"runtime/store/sqlite.*": ["runtime/store/", "server/daemon", "tests/"],
 }

@@ -13,6 +13,7 @@ PACKAGES=(
   g++ cmake ninja-build ccache pkg-config git python3 clang-format
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
   libsqlite3-dev libssl-dev libspdlog-dev libtomlplusplus-dev libcli11-dev libboost-context-dev
+  zlib1g-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 

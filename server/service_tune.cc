@@ -1,4 +1,5 @@
 // Tunes as they run.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "runtime/base/error_info.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/tune/search_strategy.h"
 #include "server/convert.h"
 #include "server/errors.h"
 #include "server/handlers.h"
@@ -31,11 +33,17 @@ absl::StatusOr<TuneOptions> OptionsOf(const v1::TuneRequest& request) {
                         absl::StrCat(seconds, " is not a limit; give 0 for none"));
   }
   if (seconds > 0) options.time_max = absl::Seconds(seconds);
+  if (request.budget().patience() < 0) {
+    return InvalidField("budget.patience", absl::StrCat(request.budget().patience(),
+                                                        " is negative; give 0 for no limit"));
+  }
+  options.patience = request.budget().patience();
   options.strategy = request.strategy();
-  if (!options.strategy.empty() && options.strategy != "exhaustive" &&
-      options.strategy != "random") {
+  const absl::Span<const absl::string_view> strategies = StrategyNames();
+  if (!options.strategy.empty() &&
+      std::find(strategies.begin(), strategies.end(), options.strategy) == strategies.end()) {
     return InvalidField("strategy", absl::StrCat("'", BoundedUtf8(options.strategy, 64),
-                                                 "' is not known; exhaustive and random are"));
+                                                 "' is not known; use ", StrategyList()));
   }
   options.seed = request.seed();
   options.force = request.force();

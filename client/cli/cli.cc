@@ -49,6 +49,7 @@ void AddSubcommands(CLI::App& app, Environment& environment) {
   AddDescribe(app, environment);
   AddLint(app, environment);
   AddHeaders(app, environment);
+  AddReplay(app, environment);
   AddTune(app, environment);
   AddRun(app, environment);
   AddGet(app, environment);

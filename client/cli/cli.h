@@ -40,6 +40,7 @@ void AddGet(CLI::App& app, Environment& environment);
 void AddHeaders(CLI::App& app, Environment& environment);
 void AddLint(CLI::App& app, Environment& environment);
 void AddList(CLI::App& app, Environment& environment);
+void AddReplay(CLI::App& app, Environment& environment);
 void AddRun(CLI::App& app, Environment& environment);
 void AddShow(CLI::App& app, Environment& environment);
 void AddStatus(CLI::App& app, Environment& environment);

@@ -21,6 +21,7 @@ struct TuneOptions {
   std::shared_ptr<ProblemOptions> problem;
   int evaluations_max = 0;
   double seconds_max = 0;
+  int patience = 0;
   std::string strategy;
   uint64_t seed = 0;
   bool force = false;
@@ -35,6 +36,7 @@ absl::StatusOr<v1::TuneRequest> MakeRequest(const TuneOptions& options) {
   *request.mutable_target() = options.problem->ToTarget();
   request.mutable_budget()->set_evaluations_max(options.evaluations_max);
   request.mutable_budget()->set_seconds_max(options.seconds_max);
+  request.mutable_budget()->set_patience(options.patience);
   request.set_strategy(options.strategy);
   request.set_seed(options.seed);
   request.set_force(options.force);
@@ -128,9 +130,15 @@ void AddTune(CLI::App& app, Environment& environment) {
       ->check(CLI::PositiveNumber);
   command->add_option("--seconds", options->seconds_max, "Stop after this time")
       ->check(CLI::PositiveNumber);
-  command->add_option("--strategy", options->strategy,
-                      "exhaustive or random (default: by the budget)");
-  command->add_option("--seed", options->seed, "Of the random strategy");
+  command
+      ->add_option("--patience", options->patience,
+                   "Stop after this many candidates in a row without a faster one")
+      ->check(CLI::PositiveNumber);
+  command->add_option(
+      "--strategy", options->strategy,
+      "exhaustive, random, local or model (default: exhaustive if the budget covers "
+      "the space, else model)");
+  command->add_option("--seed", options->seed, "Of the strategy's random choices");
   command
       ->add_option("--config", options->configs,
                    "Only this one, for example 'XBLOCK=256 VEC=4'; may be repeated")

@@ -94,6 +94,7 @@ class TuneRun {
 struct TuneOptions {
   int64_t evaluations_max = 0;
   absl::Duration time_max = absl::InfiniteDuration();
+  int64_t patience = 0;
   std::string strategy;
   uint64_t seed = 0;
   bool force = false;

@@ -18,8 +18,8 @@ std::string RunIdentity(const std::string& key, const ResolvedRequest& request,
                         const TuneOptions& options) {
   std::string identity =
       absl::StrCat(key, "\n", request.kernel_template->digest(), "\n", options.evaluations_max,
-                   "\n", absl::FormatDuration(options.time_max), "\n", options.strategy, "\n",
-                   options.seed, "\n", options.force);
+                   "\n", absl::FormatDuration(options.time_max), "\n", options.patience, "\n",
+                   options.strategy, "\n", options.seed, "\n", options.force);
   for (const Config& config : options.only) absl::StrAppend(&identity, "\n", config.ToString());
   return identity;
 }
@@ -232,6 +232,7 @@ absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run)
   spec.policy = options_.policy;
   spec.evaluations_max = run.options().evaluations_max;
   spec.time_max = run.options().time_max;
+  spec.patience = run.options().patience;
   spec.strategy = run.options().strategy;
   spec.seed = run.options().seed;
   spec.only = run.options().only;

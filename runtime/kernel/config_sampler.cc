@@ -13,10 +13,7 @@ constexpr int kDescentsMax = 20'000;
 
 }  // namespace
 
-ConfigSampler::ConfigSampler(const ConfigSpace* space, uint64_t seed)
-    : space_(space), random_(seed) {}
-
-std::optional<ConfigSampler::Descent> ConfigSampler::Descend() {
+std::optional<ConfigSampler::Descent> ConfigSampler::Descend(Random& random) const {
   const std::vector<Tunable>& tunables = space_->tunables();
   Descent descent{.point = {}, .weight = 1};
   std::vector<int64_t> values(tunables.size());
@@ -32,33 +29,33 @@ std::optional<ConfigSampler::Descent> ConfigSampler::Descend() {
     }
     if (allowed.empty()) return std::nullopt;
     std::uniform_int_distribution<size_t> draw(0, allowed.size() - 1);
-    descent.point.push_back(allowed[draw(random_)]);
+    descent.point.push_back(allowed[draw(random)]);
     values[depth] = tunables[depth].values[descent.point.back()];
     descent.weight *= static_cast<double>(allowed.size());
   }
   return descent;
 }
 
-std::optional<Point> ConfigSampler::Sample() {
+std::optional<Point> ConfigSampler::Sample(Random& random) const {
   std::optional<Point> chosen;
   double total = 0;
   int found = 0;
   for (int i = 0; i < kDescentsMax && found < kChosenFrom; ++i) {
-    std::optional<Descent> descent = Descend();
+    std::optional<Descent> descent = Descend(random);
     if (!descent) continue;
     ++found;
     total += descent->weight;
     // Each ends up chosen with its share of the total.
     std::uniform_real_distribution<double> draw(0, total);
-    if (!chosen || draw(random_) < descent->weight) chosen = std::move(descent->point);
+    if (!chosen || draw(random) < descent->weight) chosen = std::move(descent->point);
   }
   return chosen;
 }
 
-double ConfigSampler::EstimateCount(int descents) {
+double ConfigSampler::EstimateCount(int descents, Random& random) const {
   double total = 0;
   for (int i = 0; i < descents; ++i) {
-    if (const std::optional<Descent> descent = Descend()) total += descent->weight;
+    if (const std::optional<Descent> descent = Descend(random)) total += descent->weight;
   }
   return descents > 0 ? total / descents : 0;
 }

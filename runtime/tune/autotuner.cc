@@ -1,13 +1,11 @@
 #include "runtime/tune/autotuner.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +13,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/tune/candidate_builder.h"
+#include "runtime/tune/compile_stage.h"
 #include "runtime/tune/race.h"
 #include "runtime/tune/resource_check.h"
 #include "runtime/tune/search_strategy.h"
@@ -27,8 +26,6 @@ namespace {
 constexpr int64_t kRecordedProductMax = 1024;
 // How long a timeout, a crash or an unstable result keeps a candidate from being tried again.
 constexpr absl::Duration kRejectionExpiry = absl::Hours(1);
-// Built candidates waiting for the lane; beyond, compiling pauses.
-constexpr size_t kReadyMax = 256;
 // Ranks by time beyond which a candidate far behind is not kept loaded for the race.
 constexpr double kHopelessRatio = 1.5;
 
@@ -38,83 +35,6 @@ bool Settled(const Measurement& measurement) {
   const absl::Time at = absl::FromUnixMillis(measurement.measured_at_unix_ms);
   return absl::Now() - at < kRejectionExpiry;
 }
-
-// Hands out configs to compile threads and their results to the lane.
-class CompileStage {
- public:
-  CompileStage(const CandidateBuilder& builder, std::function<std::optional<Config>()> next,
-               int threads)
-      : builder_(builder), next_(std::move(next)) {
-    running_ = threads;
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
-  }
-  ~CompileStage() {
-    {
-      MutexLock lock(&mutex_);
-      stopped_ = true;
-    }
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  // The next built candidate in any order, `first` before all others; nullopt at the end.
-  std::optional<absl::StatusOr<BuiltCandidate>> Pop(const std::optional<Config>& first) {
-    MutexLock lock(&mutex_);
-    wanted_ = first;
-    mutex_.Await(absl::Condition(this, &CompileStage::CanPop));
-    if (ready_.empty()) return std::nullopt;
-    auto it = ready_.begin();
-    if (wanted_) {
-      const auto found = std::find_if(ready_.begin(), ready_.end(), [&](const auto& item) {
-        return !item.ok() || item->config == *wanted_;
-      });
-      if (found != ready_.end()) it = found;
-    }
-    auto item = std::move(*it);
-    ready_.erase(it);
-    return item;
-  }
-
- private:
-  bool CanPop() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (running_ == 0) return true;
-    if (!wanted_) return !ready_.empty();
-    return std::any_of(ready_.begin(), ready_.end(),
-                       [&](const auto& item) { return !item.ok() || item->config == *wanted_; });
-  }
-  // While a certain candidate is awaited, the bound must not keep it from arriving.
-  bool MayPush() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopped_ || wanted_ || ready_.size() < kReadyMax;
-  }
-
-  void Work() {
-    while (true) {
-      std::optional<Config> config;
-      {
-        MutexLock lock(&mutex_);
-        mutex_.Await(absl::Condition(this, &CompileStage::MayPush));
-        if (!stopped_) config = next_();
-        if (!config) {
-          --running_;
-          return;
-        }
-      }
-      auto built = builder_.Build(*config);
-      MutexLock lock(&mutex_);
-      const bool ok = built.ok();
-      ready_.push_back(std::move(built));
-      if (!ok) stopped_ = true;  // the service itself failed: the same would hit every other config
-    }
-  }
-
-  const CandidateBuilder& builder_;
-  Mutex mutex_;
-  std::function<std::optional<Config>()> next_ ABSL_GUARDED_BY(mutex_);
-  std::deque<absl::StatusOr<BuiltCandidate>> ready_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Config> wanted_ ABSL_GUARDED_BY(mutex_);
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;
-};
 
 // One tune from plan to outcome.
 class TuneSession {
@@ -163,35 +83,71 @@ class TuneSession {
     for (const Config& config : candidates) {
       if (!entries_.contains(config) && queued.insert(config).second) work_.push_back(config);
     }
-    reused_ = static_cast<int64_t>(candidates.size() - work_.size());
+    reused_ += static_cast<int64_t>(candidates.size() - work_.size());
+    const int64_t planned = static_cast<int64_t>(work_.size()) + reused_ + to_propose_;
     AddRacersFromStore();
     int64_t work_bytes = 0, work_flops = 0;
     HONE_RETURN_IF_ERROR(EvaluateWork(candidates, &work_bytes, &work_flops));
-    observer_.OnStarted(static_cast<int64_t>(candidates.size()), reused_,
-                        default_.value_or(Config()), work_bytes, work_flops);
+    observer_.OnStarted(planned, reused_, default_.value_or(Config()), work_bytes, work_flops);
     if (spec_.only.empty()) RecordInvalidPoints();
     return absl::OkStatus();
   }
 
+  // All candidates, or the first one where the next depend on results.
   absl::StatusOr<std::vector<Config>> Propose() {
     std::vector<Config> seeds;
     if (default_) seeds.push_back(*default_);
     for (const Config& prior : space_->Priors()) seeds.push_back(prior);
-    HONE_ASSIGN_OR_RETURN(auto strategy, MakeStrategy(spec_.strategy, *space_, std::move(seeds),
-                                                      spec_.evaluations_max, spec_.seed));
+    seeds.insert(seeds.end(), spec_.seeds.begin(), spec_.seeds.end());
+    const SearchSpacePtr search_space = SearchSpace::Of(*space_);
+    const SearchBudget budget{
+        .evaluations_max = spec_.evaluations_max,
+        .other_limit = spec_.time_max != absl::InfiniteDuration() || spec_.patience > 0};
+    HONE_ASSIGN_OR_RETURN(auto strategy, MakeStrategy(spec_.strategy, search_space,
+                                                      std::move(seeds), budget, spec_.seed));
+    int64_t left =
+        spec_.evaluations_max > 0 ? spec_.evaluations_max : std::numeric_limits<int64_t>::max();
+    const bool learns = strategy->learns();
+    if (learns) {
+      // What is known teaches the strategy, and takes its place in the budget.
+      for (const auto& [config, entry] : entries_) {
+        if (!search_space->PointOf(config)) continue;
+        strategy->Observe(entry.measurement);
+        ++reused_;
+      }
+      left = std::max<int64_t>(0, left - reused_);
+    }
     std::vector<Config> candidates;
-    while (spec_.evaluations_max == 0 ||
-           static_cast<int64_t>(candidates.size()) < spec_.evaluations_max) {
+    while (left > 0 && (!learns || candidates.empty())) {
       std::optional<Config> config = strategy->Next();
       if (!config) break;
       candidates.push_back(*std::move(config));
+      --left;
     }
-    if (candidates.empty()) {
+    if (candidates.empty() && reused_ == 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("no config of template '", spec_.kernel_template->name(),
                        "' satisfies its constraints for ", spec_.problem.ToString()));
     }
+    if (!learns || candidates.empty()) return candidates;
+    const double unknown = search_space->size() - static_cast<double>(reused_) - 1;
+    to_propose_ = static_cast<int64_t>(std::clamp(unknown, 0.0, static_cast<double>(left)));
+    MutexLock lock(&strategy_mutex_);
+    strategy_ = std::move(strategy);
     return candidates;
+  }
+
+  // On a compile thread.
+  std::optional<Config> ProposeNext() {
+    MutexLock lock(&strategy_mutex_);
+    if (strategy_ == nullptr || proposed_ == to_propose_) return std::nullopt;
+    ++proposed_;
+    return strategy_->Next();
+  }
+
+  void Teach(const Measurement& measurement) {
+    MutexLock lock(&strategy_mutex_);
+    if (strategy_ != nullptr) strategy_->Observe(measurement);
   }
 
   // Configs named by the caller: one that breaks a constraint is a rejection like any other.
@@ -296,7 +252,7 @@ class TuneSession {
   }
 
   absl::Status CheckAll(const CandidateBuilder& builder) {
-    const auto total = static_cast<int64_t>(work_.size());
+    const auto total = static_cast<int64_t>(work_.size()) + to_propose_;
     // The default first: without a reference the others are compared with it.
     std::optional<Config> first;
     if (default_ && std::find(work_.begin(), work_.end(), *default_) != work_.end()) {
@@ -310,10 +266,10 @@ class TuneSession {
     CompileStage stage(
         builder,
         [&]() -> std::optional<Config> {
-          if (next == work_.size()) return std::nullopt;
+          if (next == work_.size()) return ProposeNext();
           return work_[next++];
         },
-        threads);
+        threads, /*learning=*/to_propose_ > 0);
     for (int64_t done = 0;; ++done) {
       observer_.OnProgress(done, total, "measuring");
       if (Stopping()) return absl::OkStatus();
@@ -321,7 +277,13 @@ class TuneSession {
       if (!built) return absl::OkStatus();
       HONE_RETURN_IF_ERROR(built->status());
       first.reset();
+      const double best_before_ns = best_ns_;
       HONE_RETURN_IF_ERROR(CheckOne(**built));
+      fruitless_ = best_ns_ < best_before_ns * (1 - kTieMargin) ? 0 : fruitless_ + 1;
+      if (spec_.patience > 0 && fruitless_ >= spec_.patience) {
+        patience_spent_ = true;
+        return absl::OkStatus();
+      }
     }
   }
 
@@ -394,6 +356,7 @@ class TuneSession {
       entry.id = id;
     }
     ++measured_;
+    Teach(entry.measurement);
     observer_.OnMeasurement(entry.measurement);
     return absl::OkStatus();
   }
@@ -433,6 +396,10 @@ class TuneSession {
     outcome.compiled = compiled_;
     outcome.unverified = unverified_;
     outcome.stopped_early = stopped_early_;
+    if (outcome.stopped_early.empty() && patience_spent_) {
+      outcome.stopped_early =
+          absl::StrCat("no faster candidate in ", spec_.patience, " evaluations");
+    }
     return outcome;
   }
 
@@ -451,6 +418,7 @@ class TuneSession {
     entry.fresh = true;
     entry.id = -1;
     ++rejected_;
+    Teach(entry.measurement);
     observer_.OnMeasurement(entry.measurement);
   }
 
@@ -474,11 +442,17 @@ class TuneSession {
 
   std::unique_ptr<ConfigSpace> space_;
   std::optional<Config> default_;
-  std::vector<Config> work_;         // to build and measure, in this order
+  std::vector<Config> work_;  // to build and measure, in this order
+  int64_t to_propose_ = 0;    // after those, by the strategy as results come in
+  Mutex strategy_mutex_;      // compile threads ask, the lane tells
+  std::unique_ptr<SearchStrategy> strategy_ ABSL_GUARDED_BY(strategy_mutex_);
+  int64_t proposed_ ABSL_GUARDED_BY(strategy_mutex_) = 0;
   std::map<Config, Entry> entries_;  // known and new
   int64_t next_id_ = 1;
   double best_ns_ = std::numeric_limits<double>::infinity();
   int64_t measured_ = 0, rejected_ = 0, reused_ = 0, compiled_ = 0;
+  int64_t fruitless_ = 0;  // evaluations since the last faster candidate
+  bool patience_spent_ = false;
   bool unverified_ = false;
   std::string stopped_early_;
 };

@@ -29,12 +29,18 @@ struct TuneSpec {
 
   int64_t evaluations_max = 0;  // 0: no limit
   absl::Duration time_max = absl::InfiniteDuration();
+  // Evaluations in a row without a candidate faster by more than kTieMargin after which no more are
+  // tried; 0: no limit. The race among what was found takes place.
+  int64_t patience = 0;
   absl::Duration compile_timeout = absl::Seconds(60);  // of one candidate
   absl::Duration launch_timeout = absl::Seconds(10);   // of one launch
   int64_t memory_bytes_max = 0;                        // of device memory; 0: what there is
   std::string strategy;                                // empty: chosen from the budget
   uint64_t seed = 0;
   std::vector<Config> only;  // empty: the whole space
+  // To look at first, after the default and the priors: winners of neighbouring problems and of
+  // other devices. Those that are not valid here are passed over.
+  std::vector<Config> seeds;
   // What is known already: valid samples are not taken again, expired rejections are.
   std::vector<Measurement> known;
   // A tune over `known` ran to its end and chose a winner. When false, known candidates that are

@@ -1,135 +1,119 @@
 #include "runtime/tune/search_strategy.h"
 
-#include <algorithm>
-#include <random>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/tune/unseen_points.h"
 
 namespace hone {
 namespace {
 
-// Spaces with at most this many product points are enumerated outright; larger ones are only
-// sampled.
-constexpr int64_t kEnumerateMax = 1 << 20;
-// Draws without a new valid config after which a sampled space counts as covered. At one valid
-// point in a thousand this still finds an unseen one with probability 1 - e^-20.
-constexpr int kFruitlessDrawsMax = 20'000;
+// The largest space that is measured completely. At a few milliseconds a candidate this is most of
+// a day: nobody wants more, and beyond it a forgotten budget is the likelier reason.
+constexpr int64_t kExhaustiveMax = 10'000'000;
+// Without any budget, the largest space that is measured completely unasked.
+constexpr int64_t kUnaskedMax = 1 << 20;
 
-class FixedStrategy : public SearchStrategy {
+class ExhaustiveStrategy : public SearchStrategy {
  public:
-  explicit FixedStrategy(std::vector<Config> configs) : configs_(std::move(configs)) {}
+  ExhaustiveStrategy(SearchSpacePtr space, const std::vector<Config>& seeds)
+      : space_(space), unseen_(std::move(space), seeds, 0) {}
 
   std::optional<Config> Next() override {
-    while (next_ < configs_.size()) {
-      const Config& config = configs_[next_++];
-      if (seen_.insert(config).second) return config;
+    if (const std::optional<Point> point = unseen_.TakeSeed()) return space_->ConfigAt(*point);
+    while (rank_ < space_->points()->size()) {
+      const Point point = space_->points()->At(rank_++);
+      if (!unseen_.IsTaken(point)) return space_->ConfigAt(point);
     }
     return std::nullopt;
   }
-  void Observe(const Measurement&) override {}
+  void Observe(const Measurement& measurement) override {
+    const std::optional<Point> point = space_->PointOf(measurement.config);
+    // What lies behind the cursor needs no remembering.
+    if (point && space_->points()->RankOf(*point) >= rank_) unseen_.Take(*point);
+  }
 
  private:
-  const std::vector<Config> configs_;
-  size_t next_ = 0;
-  std::set<Config> seen_;
+  const SearchSpacePtr space_;
+  UnseenPoints unseen_;  // seeds and what was observed without being proposed
+  int64_t rank_ = 0;
 };
 
-// Draws points of the product uniformly and keeps valid unseen ones: uniform over the valid
-// configs.
-class SamplingStrategy : public SearchStrategy {
+class RandomStrategy : public SearchStrategy {
  public:
-  SamplingStrategy(const ConfigSpace& space, std::vector<Config> seeds, uint64_t seed)
-      : space_(space), seeds_(std::move(seeds)), random_(seed) {}
+  RandomStrategy(SearchSpacePtr space, const std::vector<Config>& seeds, uint64_t seed)
+      : unseen_(std::move(space), seeds, seed) {}
 
   std::optional<Config> Next() override {
-    while (next_seed_ < seeds_.size()) {
-      const Config& config = seeds_[next_seed_++];
-      if (seen_.insert(config).second) return config;
-    }
-    std::uniform_int_distribution<int64_t> draw(0, space_.product_size() - 1);
-    for (int fruitless = 0; fruitless < kFruitlessDrawsMax; ++fruitless) {
-      Config config = space_.At(draw(random_));
-      if (!space_.Validate(config).ok()) continue;
-      if (seen_.insert(config).second) return config;
-    }
-    return std::nullopt;
+    std::optional<Point> point = unseen_.TakeSeed();
+    if (!point) point = unseen_.TakeRandom();
+    if (!point) return std::nullopt;
+    return unseen_.space().ConfigAt(*point);
   }
-  void Observe(const Measurement&) override {}
+  void Observe(const Measurement& measurement) override {
+    if (const std::optional<Point> point = unseen_.space().PointOf(measurement.config)) {
+      unseen_.Take(*point);
+    }
+  }
 
  private:
-  const ConfigSpace space_;
-  const std::vector<Config> seeds_;
-  size_t next_seed_ = 0;
-  std::mt19937_64 random_;
-  std::set<Config> seen_;
+  UnseenPoints unseen_;
 };
 
-std::vector<Config> SeedsThen(std::vector<Config> seeds, std::vector<Config> rest) {
-  seeds.insert(seeds.end(), std::make_move_iterator(rest.begin()),
-               std::make_move_iterator(rest.end()));
-  return seeds;
+constexpr absl::string_view kNames[] = {"exhaustive", "random", "local", "model"};
+
+absl::Status TooLarge(const SearchSpace& space, absl::string_view field, int64_t limit) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ": the space has ", space.SizeText(), " valid configs and at most ", limit,
+      " are measured without a limit; give evaluations_max, seconds_max or patience"));
+}
+
+// Points that can all be measured within `limit`.
+bool Covers(int64_t limit, const SearchSpace& space) {
+  return space.points() != nullptr && space.points()->size() <= limit;
 }
 
 }  // namespace
 
-std::unique_ptr<SearchStrategy> MakeFixed(std::vector<Config> configs) {
-  return std::make_unique<FixedStrategy>(std::move(configs));
+std::unique_ptr<SearchStrategy> MakeExhaustive(SearchSpacePtr space, std::vector<Config> seeds) {
+  return std::make_unique<ExhaustiveStrategy>(std::move(space), seeds);
 }
 
-std::unique_ptr<SearchStrategy> MakeExhaustive(const ConfigSpace& space,
-                                               std::vector<Config> seeds) {
-  std::vector<Config> all;
-  space.ForEachValid([&](const Config& config) {
-    all.push_back(config);
-    return true;
-  });
-  return MakeFixed(SeedsThen(std::move(seeds), std::move(all)));
-}
-
-std::unique_ptr<SearchStrategy> MakeRandom(const ConfigSpace& space, std::vector<Config> seeds,
+std::unique_ptr<SearchStrategy> MakeRandom(SearchSpacePtr space, std::vector<Config> seeds,
                                            uint64_t seed) {
-  if (space.product_size() > kEnumerateMax) {
-    return std::make_unique<SamplingStrategy>(space, std::move(seeds), seed);
-  }
-  std::vector<Config> all;
-  space.ForEachValid([&](const Config& config) {
-    all.push_back(config);
-    return true;
-  });
-  std::mt19937_64 random(seed);
-  std::shuffle(all.begin(), all.end(), random);
-  return MakeFixed(SeedsThen(std::move(seeds), std::move(all)));
+  return std::make_unique<RandomStrategy>(std::move(space), seeds, seed);
+}
+
+absl::Span<const absl::string_view> StrategyNames() { return kNames; }
+
+std::string StrategyList() {
+  const absl::Span<const absl::string_view> names = StrategyNames();
+  return absl::StrCat(absl::StrJoin(names.first(names.size() - 1), ", "), " or ", names.back());
 }
 
 absl::StatusOr<std::unique_ptr<SearchStrategy>> MakeStrategy(const std::string& name,
-                                                             const ConfigSpace& space,
+                                                             SearchSpacePtr space,
                                                              std::vector<Config> seeds,
-                                                             int64_t evaluations_max,
+                                                             const SearchBudget& budget,
                                                              uint64_t seed) {
-  if (name == "random") return MakeRandom(space, std::move(seeds), seed);
+  const bool limited = budget.evaluations_max > 0 || budget.other_limit;
   if (name == "exhaustive") {
-    if (space.product_size() > kEnumerateMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("strategy: exhaustive cannot cover a space of ", space.product_size(),
-                       " points (at most ", kEnumerateMax, "); use random with a budget"));
-    }
-    return MakeExhaustive(space, std::move(seeds));
+    if (!Covers(kExhaustiveMax, *space)) return TooLarge(*space, "strategy", kExhaustiveMax);
+    return MakeExhaustive(std::move(space), std::move(seeds));
   }
-  if (!name.empty()) {
+  if (!name.empty() && name != "random" && name != "local" && name != "model") {
     return absl::InvalidArgumentError(
-        absl::StrCat("strategy: '", name, "' is unknown; use exhaustive or random"));
+        absl::StrCat("strategy: '", name, "' is unknown; use ", StrategyList()));
   }
-  const bool covered = evaluations_max == 0 ? space.product_size() <= kEnumerateMax
-                                            : space.ValidConfigs(evaluations_max).ok();
-  if (covered) return MakeExhaustive(space, std::move(seeds));
-  if (evaluations_max == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("budget: a space of ", space.product_size(),
-                     " points needs evaluations_max or seconds_max with strategy random"));
-  }
-  return MakeRandom(space, std::move(seeds), seed);
+  if (!limited && !Covers(kUnaskedMax, *space)) return TooLarge(*space, "budget", kUnaskedMax);
+  if (name == "random") return MakeRandom(std::move(space), std::move(seeds), seed);
+  if (name == "local") return MakeLocal(std::move(space), std::move(seeds), seed);
+  if (name == "model") return MakeModelGuided(std::move(space), std::move(seeds), seed);
+  const bool covered =
+      budget.evaluations_max > 0 ? Covers(budget.evaluations_max, *space) : !budget.other_limit;
+  if (covered) return MakeExhaustive(std::move(space), std::move(seeds));
+  return MakeModelGuided(std::move(space), std::move(seeds), seed);
 }
 
 }  // namespace hone

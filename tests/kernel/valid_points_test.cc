@@ -179,24 +179,26 @@ TEST(ConfigSamplerTest, CorrectsForBranchesThatHoldFewPoints) {
   const ConfigSpace space =
       SpaceOf({.tunables = {MakeTunable("A", {1, 2}), MakeTunable("B", UpTo(99))},
                .constraints = {"A == 2 || B == 1"}});
-  ConfigSampler sampler(&space, 7);
+  const ConfigSampler sampler(&space);
+  std::mt19937_64 random(7);
   int first = 0;
   for (int i = 0; i < 1000; ++i) {
-    const auto point = sampler.Sample();
+    const auto point = sampler.Sample(random);
     ASSERT_TRUE(point.has_value());
     first += (*point)[0] == 0 ? 1 : 0;
   }
   EXPECT_GT(first, 1);  // 10 expected
   EXPECT_LT(first, 40);
-  EXPECT_NEAR(sampler.EstimateCount(20'000), 100, 5);
+  EXPECT_NEAR(sampler.EstimateCount(20'000, random), 100, 5);
 }
 
 TEST(ConfigSamplerTest, FindsNothingWhereNothingIsValid) {
   const ConfigSpace space =
       SpaceOf({.tunables = {MakeTunable("A", UpTo(9))}, .constraints = {"A > 9"}});
-  ConfigSampler sampler(&space, 7);
-  EXPECT_EQ(sampler.Sample(), std::nullopt);
-  EXPECT_EQ(sampler.EstimateCount(100), 0);
+  const ConfigSampler sampler(&space);
+  std::mt19937_64 random(7);
+  EXPECT_EQ(sampler.Sample(random), std::nullopt);
+  EXPECT_EQ(sampler.EstimateCount(100, random), 0);
 }
 
 }  // namespace
