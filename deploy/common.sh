@@ -57,11 +57,14 @@ configure() {
     { cat "$dir/configure.log" >&2; fail "configuring $dir failed"; }
 }
 
+# Merges sources, which halves the time of a build from nothing.
+MERGED=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12)
+
 # The tree that quickstart, test and bundle share. Release; DT_RPATH, which unlike RUNPATH also holds
 # for the libraries of libraries, so that a bundle's bin/ finds everything in its lib/.
 # HONE_CMAKE_OPTIONS adds to the options.
 configure_release() {
   # shellcheck disable=SC2086
-  configure "$1" -DCMAKE_BUILD_TYPE=Release '-DCMAKE_BUILD_RPATH=$ORIGIN/../lib' \
+  configure "$1" -DCMAKE_BUILD_TYPE=Release "${MERGED[@]}" '-DCMAKE_BUILD_RPATH=$ORIGIN/../lib' \
     -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags ${HONE_CMAKE_OPTIONS:-}
 }
