@@ -47,7 +47,7 @@ EXTRA = {
 OWNED = {
     r"(cuda|nvrtc|cudaTypedefs)\.h": ["runtime/cuda/", "runtime/launch/", "tests/gpu/"],
     r"sqlite3\.h": ["runtime/store/sqlite"],
-    r"nlohmann/.*|zlib\.h": ["runtime/tune/recorded_space"],
+    r"nlohmann/.*|zlib\.h": ["runtime/tune/recorded_space", "tests/"],
     r"runtime/tune/replay\.h": ["runtime/tune/replay", "client/cli/cmd_replay", "tests/"],
     # The implementation of the store: its own files, who chooses it, and tests.
     r"runtime/store/sqlite.*": ["runtime/store/", "server/daemon", "tests/"],

@@ -8,7 +8,7 @@
 namespace hone {
 namespace {
 
-Expression Parsed(const std::string& text) {
+Expression ExpressionOf(const std::string& text) {
   auto parsed = Expression::Parse(text);
   EXPECT_TRUE(parsed.ok()) << text << ": " << parsed.status();
   return parsed.ok() ? *parsed : Expression();
@@ -40,7 +40,7 @@ TEST(SlotExpressionTest, GivesWhatTheExpressionGivesAndFailsWhereItFails) {
                            "log2(a)",
                            "a * 4611686018427387904 + b",
                            "(a + b) * (a + b) <= c || log2(c) > 2"}) {
-    const Expression expression = Parsed(text);
+    const Expression expression = ExpressionOf(text);
     const auto slots = SlotExpression::Create(expression, names);
     ASSERT_TRUE(slots.has_value()) << text;
     for (const int64_t a : {-3, 0, 1, 8}) {
@@ -58,9 +58,9 @@ TEST(SlotExpressionTest, GivesWhatTheExpressionGivesAndFailsWhereItFails) {
 }
 
 TEST(SlotExpressionTest, NamesWithoutASlotAndSizesOfTypesAreNotForSlots) {
-  EXPECT_EQ(SlotExpression::Create(Parsed("a + d"), {"a"}), std::nullopt);
-  EXPECT_EQ(SlotExpression::Create(Parsed("sizeof(F32) * a"), {"a"}), std::nullopt);
-  EXPECT_EQ(SlotExpression::Create(Parsed("a == F32"), {"a"}), std::nullopt);
+  EXPECT_EQ(SlotExpression::Create(ExpressionOf("a + d"), {"a"}), std::nullopt);
+  EXPECT_EQ(SlotExpression::Create(ExpressionOf("sizeof(F32) * a"), {"a"}), std::nullopt);
+  EXPECT_EQ(SlotExpression::Create(ExpressionOf("a == F32"), {"a"}), std::nullopt);
 }
 
 }  // namespace
