@@ -31,7 +31,10 @@ struct DaemonConfig {
   int64_t compile_log_bytes = int64_t{256} << 10;
   absl::Duration launch_timeout = absl::Seconds(10);
   absl::Duration drain_timeout = absl::Seconds(10);
-  std::string measure_cache = "cold";  // MeasuringPolicy::Cache
+  std::string measure_cache = "cold";    // MeasuringPolicy::Cache
+  std::string tune_when = "on_request";  // TuneWhen
+  int64_t tune_memory_bytes_max = 0;     // of device memory; 0: what there is
+  int tune_duty_percent = 100;
   std::string log_level = "info";
   std::string log_format = "text";
 

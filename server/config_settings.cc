@@ -22,6 +22,8 @@ constexpr absl::Duration kTimeoutMax = absl::Hours(1);
 // limit.
 constexpr int64_t kLogBytesMin = 4096;
 constexpr int64_t kLogBytesMax = int64_t{2} << 20;
+// Less holds no problem worth tuning.
+constexpr int64_t kTuneMemoryMin = int64_t{1} << 20;
 
 absl::Status Wrong(absl::string_view right) { return absl::InvalidArgumentError(right); }
 
@@ -110,6 +112,24 @@ absl::Status ReadLogBytes(const std::string& text, DaemonConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadTuneMemory(const std::string& text, DaemonConfig& config) {
+  int64_t bytes = 0;
+  if (!absl::SimpleAtoi(text, &bytes) || (bytes != 0 && bytes < kTuneMemoryMin)) {
+    return Wrong(absl::StrCat("give at least ", kTuneMemoryMin, " bytes, or 0 for what there is"));
+  }
+  config.tune_memory_bytes_max = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ReadTuneDuty(const std::string& text, DaemonConfig& config) {
+  int percent = 0;
+  if (!absl::SimpleAtoi(text, &percent) || percent < 1 || percent > 100) {
+    return Wrong("give 1 to 100");
+  }
+  config.tune_duty_percent = percent;
+  return absl::OkStatus();
+}
+
 absl::Status ReadOneOf(const std::string& text, const std::vector<std::string>& choices,
                        std::string& to) {
   if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
@@ -159,6 +179,17 @@ std::vector<Setting> MakeSettings() {
       {"launch-timeout", "DURATION", "Limit of one launch of a candidate while tuning",
        [](Text t, Config& c) { return ReadTimeout(t, c.launch_timeout); },
        [](const Config& c) { return absl::FormatDuration(c.launch_timeout); }},
+      {"tune-when", "WHEN",
+       "on_request (only what somebody asks to be tuned), idle (misses too, while nobody else uses "
+       "the device), always (misses too) or never",
+       [](Text t, Config& c) {
+         return ReadOneOf(t, {"on_request", "idle", "always", "never"}, c.tune_when);
+       },
+       [](const Config& c) { return c.tune_when; }},
+      {"tune-memory", "BYTES", "Device memory that one tune may take; 0: what there is",
+       ReadTuneMemory, [](const Config& c) { return absl::StrCat(c.tune_memory_bytes_max); }},
+      {"tune-duty", "PERCENT", "Share of the time in which a tune may use its device", ReadTuneDuty,
+       [](const Config& c) { return absl::StrCat(c.tune_duty_percent); }},
       {"drain-timeout", "DURATION", "How long SIGTERM waits for calls under way",
        [](Text t, Config& c) { return ReadTimeout(t, c.drain_timeout); },
        [](const Config& c) { return absl::FormatDuration(c.drain_timeout); }},

@@ -140,6 +140,9 @@ void Daemon::StartEngine() {
   engine_options_.policy.cache =
       MeasuringPolicy::ParseCache(config_.measure_cache).value_or(MeasuringPolicy::Cache::kCold);
   engine_options_.launch_timeout = config_.launch_timeout;
+  engine_options_.tune_when = ParseTuneWhen(config_.tune_when).value_or(TuneWhen::kOnRequest);
+  engine_options_.tune_memory_bytes_max = config_.tune_memory_bytes_max;
+  engine_options_.tune_duty = config_.tune_duty_percent / 100.0;
   engine_options_.log_bytes_max = config_.compile_log_bytes;
   engine_thread_ = std::thread([this] { gate_.Open(BuildEngine(engine_options_, store_.get())); });
 }

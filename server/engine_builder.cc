@@ -119,12 +119,18 @@ void AddLanes(const EngineOptions& options, const std::vector<DeviceInfo>& devic
     auto monitor = std::make_shared<LaneMonitor>(
         [lane = worker.get()] { return static_cast<int64_t>(lane->worker_pid()); });
     engine.lanes.push_back(monitor);
-    lanes.push_back({device, std::make_unique<MonitoredProfiler>(std::move(worker), monitor)});
+    lanes.push_back({device, std::make_unique<MonitoredProfiler>(std::move(worker), monitor),
+                     [program = options.worker_program, device] {
+                       return QueryDeviceActivity(program, device);
+                     }});
   }
   engine.cache = KernelCache::Create(engine.compiler.get(), store, std::move(lanes),
                                      {.compile_timeout = options.compile_timeout,
                                       .launch_timeout = options.launch_timeout,
-                                      .policy = options.policy});
+                                      .policy = options.policy,
+                                      .tune_when = options.tune_when,
+                                      .tune_memory_bytes_max = options.tune_memory_bytes_max,
+                                      .tune_duty = options.tune_duty});
 }
 
 }  // namespace

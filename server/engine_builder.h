@@ -21,6 +21,9 @@ struct EngineOptions {
   absl::Duration launch_timeout = absl::Seconds(10);  // of one launch while tuning
   int64_t log_bytes_max = int64_t{256} << 10;         // of one compiler log
   MeasuringPolicy policy;
+  TuneWhen tune_when = TuneWhen::kOnRequest;
+  int64_t tune_memory_bytes_max = 0;  // see KernelCache::Options
+  double tune_duty = 1;
 };
 
 // Blocks while workers start and answer, seconds on a slow machine. What is missing is not an

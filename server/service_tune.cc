@@ -47,6 +47,12 @@ absl::StatusOr<TuneOptions> OptionsOf(const v1::TuneRequest& request) {
   }
   options.seed = request.seed();
   options.force = request.force();
+  options.ranked_share = request.ranked_share();
+  if (!(options.ranked_share >= 0 && options.ranked_share < 1)) {
+    return InvalidField("ranked_share", absl::StrCat(request.ranked_share(),
+                                                     " is no share; give more than 0 and less "
+                                                     "than 1, or 0 for all"));
+  }
   if (request.configs_size() > kConfigsMax) {
     return InvalidField("configs",
                         absl::StrCat(request.configs_size(), " are given; at most ", kConfigsMax));
@@ -227,6 +233,9 @@ v1::TuneEvent TuneFollower::Finished(const TuneRun::Event& event) {
   finished.set_measured(event.outcome.measured);
   finished.set_rejected(event.outcome.rejected);
   finished.set_reused(event.outcome.reused);
+  finished.set_identical(event.outcome.identical);
+  finished.set_left_out(event.outcome.left_out);
+  finished.set_ranking_regret(event.outcome.ranking_regret);
   finished.set_compiled(event.outcome.compiled);
   finished.set_seconds(event.seconds);
   finished.set_unverified(event.outcome.unverified);

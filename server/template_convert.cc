@@ -123,6 +123,10 @@ absl::Status ConvertWork(const v1::KernelTemplate& message, TemplateSpec& spec) 
   if (!message.work().flops().empty()) {
     HONE_ASSIGN_OR_RETURN(spec.work_flops, ParseField("work.flops", message.work().flops()));
   }
+  if (!message.work().traffic_bytes().empty()) {
+    HONE_ASSIGN_OR_RETURN(spec.work_traffic_bytes,
+                          ParseField("work.traffic_bytes", message.work().traffic_bytes()));
+  }
   spec.matrix_dtype = message.work().matrix_dtype();
   return absl::OkStatus();
 }

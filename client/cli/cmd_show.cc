@@ -51,7 +51,8 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
                {"driver"}});
   for (const v1::MeasurementInfo& m : timed) {
     const double share = best_ns / m.median_ns();
-    table.Add({absl::StrCat(m.config(), m.config() == winner ? " *" : ""),
+    const bool twin = !m.same_work_as().empty();
+    table.Add({absl::StrCat(m.config(), m.config() == winner ? " *" : "", twin ? " =" : ""),
                Bar(share, kBarWidth, ShowsUtf8()), FormatDuration(m.median_ns()),
                FormatPercent(m.spread()), FormatRate(m, unit), FormatPercent(share),
                m.paired_ratio() > 0 ? FormatPercent(1 / m.paired_ratio()) : "",
@@ -62,6 +63,9 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
   const auto shaken =
       std::find_if(timed.begin(), timed.end(), [](const auto& m) { return !m.unstable().empty(); });
   if (shaken != timed.end()) std::cout << "\nunstable: " << shaken->unstable();
+  const bool twins = std::any_of(timed.begin(), timed.end(),
+                                 [](const auto& m) { return !m.same_work_as().empty(); });
+  if (twins) std::cout << "\n= the same code and launches as another config, measured with it";
   std::cout << "\n* the winner";
   const auto won =
       std::find_if(timed.begin(), timed.end(), [&](const auto& m) { return m.config() == winner; });

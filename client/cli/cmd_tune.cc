@@ -23,6 +23,7 @@ struct TuneOptions {
   double seconds_max = 0;
   int patience = 0;
   std::string strategy;
+  double ranked_share = 0;
   uint64_t seed = 0;
   bool force = false;
   bool watch = false;
@@ -39,6 +40,7 @@ absl::StatusOr<v1::TuneRequest> MakeRequest(const TuneOptions& options) {
   request.mutable_budget()->set_patience(options.patience);
   request.set_strategy(options.strategy);
   request.set_seed(options.seed);
+  request.set_ranked_share(options.ranked_share);
   request.set_force(options.force);
   for (const std::string& config : options.configs) request.add_configs(config);
   return request;
@@ -138,6 +140,11 @@ void AddTune(CLI::App& app, Environment& environment) {
       "--strategy", options->strategy,
       "exhaustive, random, local or model (default: exhaustive if the budget covers "
       "the space, else model)");
+  command
+      ->add_option("--ranked-share", options->ranked_share,
+                   "Try only this share of the configs, best by an analytic estimate; says what "
+                   "that may have cost")
+      ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", options->seed, "Of the strategy's random choices");
   command
       ->add_option("--config", options->configs,

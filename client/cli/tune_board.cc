@@ -175,9 +175,20 @@ std::string Summary(const TuneBoard& board, const v1::TuneFinished& finished) {
   } else if (winner.verified()) {
     absl::StrAppend(&text, "verified at ", absl::StrJoin(winner.verified_sizes(), ", "), "\n");
   }
-  absl::StrAppend(&text, finished.measured(), " measured, ", finished.rejected(), " rejected, ",
-                  finished.reused(), " known already, ", finished.compiled(), " compiled, ",
-                  FormatDuration(finished.seconds() * 1e9), "\n");
+  absl::StrAppend(
+      &text, finished.measured(), " measured, ", finished.rejected(), " rejected, ",
+      finished.reused(), " known already, ",
+      finished.identical() > 0 ? absl::StrCat(finished.identical(), " the same work as another, ")
+                               : "",
+      finished.compiled(), " compiled, ", FormatDuration(finished.seconds() * 1e9), "\n");
+  if (finished.left_out() > 0) {
+    absl::StrAppend(
+        &text, finished.left_out(), " left out by their estimate",
+        finished.ranking_regret() > 0
+            ? absl::StrFormat(", which costs at least %.1f %%", 100 * finished.ranking_regret())
+            : ", which cost nothing that the controls show",
+        "\n");
+  }
   if (!finished.stopped_early().empty()) {
     absl::StrAppend(&text, "stopped early: ", finished.stopped_early(), "\n");
   }

@@ -113,6 +113,7 @@ class KernelCacheImpl : public KernelCache {
   absl::StatusOr<KernelAnswer> Compiled(const ResolvedRequest& request, CompilePriority priority);
   void OnWinner(const TuneRunImpl& run, const Winner& winner);
 
+  void NoteMiss(const ResolvedRequest& request, Policy policy);
   void LookUp(const std::string& flight, const ResolvedRequest& request, Policy policy);
   void Build(const std::string& flight, const ResolvedRequest& request);
   void BuildForTheNextCall(const ResolvedRequest& request);
@@ -215,15 +216,15 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
   if (*found) {
     ++store_hits_;
     memory_.Remember(request.Identity(), **found, epoch);
-    if (!IsTuned(**found)) RecordMiss(request, policy, *store_);
+    if (!IsTuned(**found)) NoteMiss(request, policy);
     const bool rebuild = (*found)->other_build && policy == Policy::kNoWait;
     AnswerFlight(flight, **std::move(found));
     if (rebuild) BuildForTheNextCall(request);
     return;
   }
   ++misses_;
-  RecordMiss(request, policy, *store_);
-  if (policy == Policy::kWaitTuned) {
+  NoteMiss(request, policy);
+  if (policy == Policy::kWaitTuned && options_.tune_when != TuneWhen::kNever) {
     WaitForTune(flight, request);
     return;
   }
@@ -233,6 +234,12 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
   }
   AnswerFlight(flight, MissStatus(request, policy, *store_));
   if (policy == Policy::kNoWait) BuildForTheNextCall(request);
+}
+
+void KernelCacheImpl::NoteMiss(const ResolvedRequest& request, Policy policy) {
+  RecordMiss(request, policy, *store_);
+  // FROZEN leads to no work whatever, and WAIT_TUNED asks itself.
+  if (policy == Policy::kBestAvailable || policy == Policy::kNoWait) scheduler_.Offer(request);
 }
 
 // Nobody waits, so a full queue just drops it.
@@ -368,6 +375,8 @@ std::map<std::string, int64_t> KernelCacheImpl::Counters() const {
           {"artifact_store_hits", compiler_->store_hits()},
           {"corruptions", compiler_->corruptions()},
           {"tunes", tunes.tunes},
+          {"background_tunes", tunes.background_tunes},
+          {"interrupted_tunes", tunes.interrupted_tunes},
           {"joined_tunes", tunes.joined},
           {"measurements", tunes.measurements},
           {"rejections", tunes.rejections},
@@ -388,6 +397,14 @@ void KernelCacheImpl::Shutdown() {
 }
 
 }  // namespace
+
+std::optional<TuneWhen> ParseTuneWhen(absl::string_view name) {
+  if (name == "on_request") return TuneWhen::kOnRequest;
+  if (name == "idle") return TuneWhen::kIdle;
+  if (name == "always") return TuneWhen::kAlways;
+  if (name == "never") return TuneWhen::kNever;
+  return std::nullopt;
+}
 
 std::unique_ptr<KernelCache> KernelCache::Create(CachingCompiler* compiler, KernelStore* store,
                                                  std::vector<DeviceLane> lanes, Options options) {

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "runtime/cache/caching_compiler.h"
 #include "runtime/compile/compiler.h"
+#include "runtime/device/device_activity.h"
 #include "runtime/device/profiler.h"
 #include "runtime/kernel/keys.h"
 #include "runtime/kernel/tuned_kernel.h"
@@ -26,6 +27,15 @@
 namespace hone {
 
 enum class Policy { kBestAvailable = 0, kWaitTuned = 1, kNoWait = 2, kFrozen = 3 };
+// When tunes run that nobody waits for. Tune and WAIT_TUNED run at once, except under kNever.
+enum class TuneWhen {
+  kOnRequest,  // not at all: misses are recorded
+  kIdle,       // misses are tuned while nobody else uses the device
+  kAlways,     // misses are tuned after what callers wait for
+  kNever,      // no tune at all, whoever asks
+};
+// "on_request", "idle", "always", "never"; nullopt for anything else.
+std::optional<TuneWhen> ParseTuneWhen(absl::string_view name);
 enum class AnswerSource { kTuned = 1, kBucket = 2, kNearest = 3, kDefault = 4 };
 
 // What a kernel must run on, resolved against the daemon's devices.
@@ -96,6 +106,7 @@ struct TuneOptions {
   absl::Duration time_max = absl::InfiniteDuration();
   int64_t patience = 0;
   std::string strategy;
+  double ranked_share = 0;  // see TuneSpec
   uint64_t seed = 0;
   bool force = false;
   std::vector<Config> only;
@@ -114,6 +125,8 @@ class KernelCache {
   struct DeviceLane {
     DeviceInfo info;
     std::unique_ptr<Profiler> profiler;
+    // Who uses the device now; may take a second. Not set: cannot be told, so it is never idle.
+    std::function<absl::StatusOr<DeviceActivity>()> activity = {};
   };
   struct Options {
     int threads = 16;      // for misses; hits need none
@@ -123,6 +136,11 @@ class KernelCache {
     absl::Duration worker_idle = absl::Seconds(10);     // a lane releases its device after this
     int64_t memory_entries_max = 100'000;
     MeasuringPolicy policy;
+    TuneWhen tune_when = TuneWhen::kOnRequest;
+    int64_t tune_memory_bytes_max = 0;  // of device memory, for one tune; 0: what there is
+    double tune_duty = 1;               // share of the time in which a tune may use its device
+    // Between two looks at whether a device is idle.
+    absl::Duration activity_interval = absl::Seconds(2);
   };
 
   // `compiler` caches in the same store. Lanes may be empty: no tune then. Both pointers must
@@ -142,7 +160,7 @@ class KernelCache {
   absl::StatusOr<KernelAnswer> GetBlocking(KernelRequest request);
 
   // Starts a tune of exactly this problem or joins the one under way for its key.
-  // FAILED_PRECONDITION: no device for the target.
+  // FAILED_PRECONDITION: no device for the target, or tuning is off (TuneWhen::kNever).
   virtual absl::StatusOr<std::shared_ptr<TuneRun>> Tune(KernelTemplatePtr kernel_template,
                                                         const Values& values,
                                                         const TargetSpec& target,

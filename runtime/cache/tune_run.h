@@ -1,6 +1,7 @@
 // One tune's events, shared by everyone who asked for it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,6 +26,10 @@ class TuneRunImpl : public TuneRun {
 
   // A run that goes on without subscribers (a WAIT_TUNED request started it).
   void Detach();
+  // A run that nobody waits for; the first who does ends that.
+  void PutOff() { put_off_ = true; }
+  void Want() { put_off_ = false; }
+  bool put_off() const { return put_off_; }
   void Cancel();
   bool cancelled() const;
 
@@ -38,6 +43,7 @@ class TuneRunImpl : public TuneRun {
   const std::string key_;
   const ResolvedRequest request_;
   const TuneOptions options_;
+  std::atomic<bool> put_off_{false};
 
   // Held while listeners run, so that Unsubscribe can promise that none is called after it, and so
   // that replayed and live events keep their order. Listeners must not call back.

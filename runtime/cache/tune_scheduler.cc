@@ -8,18 +8,22 @@
 #include "absl/time/clock.h"
 #include "runtime/base/error_info.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/tune/paced_profiler.h"
 #include "runtime/tune/winner.h"
 
 namespace hone {
 namespace {
 
+// Runs that nobody waits for. They cost memory, and the misses that caused them come again.
+constexpr size_t kPutOffMax = 1000;
+
 // What makes two runs of one key the same work.
 std::string RunIdentity(const std::string& key, const ResolvedRequest& request,
                         const TuneOptions& options) {
-  std::string identity =
-      absl::StrCat(key, "\n", request.kernel_template->digest(), "\n", options.evaluations_max,
-                   "\n", absl::FormatDuration(options.time_max), "\n", options.patience, "\n",
-                   options.strategy, "\n", options.seed, "\n", options.force);
+  std::string identity = absl::StrCat(
+      key, "\n", request.kernel_template->digest(), "\n", options.evaluations_max, "\n",
+      absl::FormatDuration(options.time_max), "\n", options.patience, "\n", options.strategy, "\n",
+      options.ranked_share, "\n", options.seed, "\n", options.force);
   for (const Config& config : options.only) absl::StrAppend(&identity, "\n", config.ToString());
   return identity;
 }
@@ -103,6 +107,12 @@ TuningRecord RecordOf(const TuneRunImpl& run) {
   return record;
 }
 
+std::shared_ptr<TuneRunImpl> TakeFirst(std::deque<std::shared_ptr<TuneRunImpl>>& runs) {
+  std::shared_ptr<TuneRunImpl> run = std::move(runs.front());
+  runs.pop_front();
+  return run;
+}
+
 }  // namespace
 
 TuneScheduler::TuneScheduler(CachingCompiler* compiler, KernelStore* store,
@@ -120,6 +130,7 @@ TuneScheduler::TuneScheduler(CachingCompiler* compiler, KernelStore* store,
     auto lane = std::make_unique<Lane>();
     lane->info = std::move(given.info);
     lane->profiler = std::move(given.profiler);
+    lane->activity = std::move(given.activity);
     lanes_.push_back(std::move(lane));
   }
   for (auto& lane : lanes_) lane->thread = std::thread([this, l = lane.get()] { Loop(l); });
@@ -133,6 +144,14 @@ absl::StatusOr<std::shared_ptr<TuneRunImpl>> TuneScheduler::Start(const Resolved
   const std::optional<Key> key = request.TuningKeyOf(request.problem);
   MutexLock lock(&mutex_);
   if (stopped_) return absl::UnavailableError("the daemon is shutting down; try again later");
+  if (options_.tune_when == TuneWhen::kNever) {
+    ErrorInfo info;
+    info.reason = "TUNING_OFF";
+    return WithErrorInfo(
+        absl::FailedPreconditionError(
+            "tuning is switched off here (tune-when is never); ask with BEST_AVAILABLE"),
+        info);
+  }
   const auto queue = request.device ? queues_.find(request.device->Key()) : queues_.end();
   if (!key || queue == queues_.end()) {
     ErrorInfo info;
@@ -149,6 +168,13 @@ absl::StatusOr<std::shared_ptr<TuneRunImpl>> TuneScheduler::Start(const Resolved
   *joined = slot != nullptr && !slot->cancelled();
   if (*joined) {
     ++counters_.joined;
+    slot->Want();
+    const auto waiting =
+        std::find(queue->second.put_off.begin(), queue->second.put_off.end(), slot);
+    if (waiting != queue->second.put_off.end()) {
+      queue->second.put_off.erase(waiting);
+      queue->second.runs.push_back(slot);
+    }
     return slot;
   }
   slot = std::make_shared<TuneRunImpl>(key->id(), request, options);
@@ -162,36 +188,102 @@ bool TuneScheduler::IsTuning(const std::string& tuning_key) const {
                      [&](const auto& item) { return item.second->key() == tuning_key; });
 }
 
+void TuneScheduler::Offer(const ResolvedRequest& request) {
+  if (options_.tune_when != TuneWhen::kIdle && options_.tune_when != TuneWhen::kAlways) return;
+  ResolvedRequest bucketed = request;
+  bucketed.problem = request.problem.Bucketed(*request.kernel_template);
+  const std::optional<Key> key = bucketed.TuningKeyOf(bucketed.problem);
+  MutexLock lock(&mutex_);
+  const auto queue = request.device ? queues_.find(request.device->Key()) : queues_.end();
+  if (!key || stopped_ || queue == queues_.end() || queue->second.put_off.size() >= kPutOffMax) {
+    return;
+  }
+  std::shared_ptr<TuneRunImpl>& slot = active_[RunIdentity(key->id(), bucketed, TuneOptions())];
+  if (slot != nullptr) return;
+  slot = std::make_shared<TuneRunImpl>(key->id(), bucketed, TuneOptions());
+  slot->PutOff();
+  queue->second.put_off.push_back(slot);
+}
+
 void TuneScheduler::Loop(Lane* lane) {
-  const std::string device_key = lane->info.fingerprint.Key();
   bool released = true;
   while (true) {
-    std::shared_ptr<TuneRunImpl> run;
-    {
-      MutexLock lock(&mutex_);
-      const std::deque<std::shared_ptr<TuneRunImpl>>& runs = queues_[device_key].runs;
-      const auto wanted = [&]() { return stopped_ || !runs.empty(); };
-      const absl::Condition condition(&wanted);
-      if (released) {
-        mutex_.Await(condition);
-      } else {
-        mutex_.AwaitWithTimeout(condition, options_.worker_idle);
-      }
-      if (stopped_) break;
-      if (!queues_[device_key].runs.empty()) {
-        run = queues_[device_key].runs.front();
-        queues_[device_key].runs.pop_front();
-      }
-    }
-    if (run == nullptr) {
-      lane->profiler->Release();
-      released = true;
+    const std::shared_ptr<TuneRunImpl> run = NextRun(*lane, released);
+    if (run != nullptr) {
+      released = false;
+      RunOne(*lane, run);
       continue;
     }
-    released = false;
-    RunOne(*lane, run);
+    if (!released) lane->profiler->Release();
+    released = true;
+    MutexLock lock(&mutex_);
+    if (stopped_) return;
   }
-  lane->profiler->Release();
+}
+
+std::shared_ptr<TuneRunImpl> TuneScheduler::NextRun(Lane& lane, bool released) {
+  const bool always = options_.tune_when == TuneWhen::kAlways;
+  if (!AwaitWork(lane, released)) return nullptr;
+  const std::string device_key = lane.info.fingerprint.Key();
+  {
+    MutexLock lock(&mutex_);
+    Queue& queue = queues_[device_key];
+    if (!queue.runs.empty()) return TakeFirst(queue.runs);
+    // Whether anybody else is on the device shows best with nothing of ours there.
+    if (queue.put_off.empty() || (!always && !released)) return nullptr;
+  }
+  if (!MayRunPutOff(lane, /*own_process=*/false)) return nullptr;
+  MutexLock lock(&mutex_);
+  Queue& queue = queues_[device_key];
+  // A caller, or another lane of this kind of device, may have taken it meanwhile.
+  if (stopped_ || queue.put_off.empty()) return nullptr;
+  ++counters_.background_tunes;
+  return TakeFirst(queue.put_off);
+}
+
+bool TuneScheduler::AwaitWork(const Lane& lane, bool released) {
+  MutexLock lock(&mutex_);
+  const Queue& queue = queues_[lane.info.fingerprint.Key()];
+  const auto urgent = [&] { return stopped_ || !queue.runs.empty(); };
+  const auto any = [&] { return urgent() || !queue.put_off.empty(); };
+  const absl::Condition is_urgent(&urgent), is_any(&any);
+  if (!released) {
+    mutex_.AwaitWithTimeout(is_any, options_.worker_idle);
+  } else if (queue.put_off.empty()) {
+    mutex_.Await(is_any);
+  } else {
+    mutex_.AwaitWithTimeout(is_urgent, lane.next_look - absl::Now());
+  }
+  return !stopped_;
+}
+
+bool TuneScheduler::MayRunPutOff(Lane& lane, bool own_process) {
+  if (options_.tune_when == TuneWhen::kAlways) return true;
+  lane.next_look = absl::Now() + options_.activity_interval;
+  if (!lane.activity) return false;
+  const auto activity = lane.activity();
+  return activity.ok() && ForeignUse(*activity, own_process).empty();
+}
+
+bool TuneScheduler::MakesWay(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) {
+  if (!run->put_off()) return false;
+  const std::string device_key = lane.info.fingerprint.Key();
+  const auto urgent = [&] {
+    MutexLock lock(&mutex_);
+    return !queues_[device_key].runs.empty();
+  };
+  const bool look = absl::Now() >= lane.next_look;
+  if (!urgent() && (!look || MayRunPutOff(lane, /*own_process=*/true))) return false;
+  MutexLock lock(&mutex_);
+  // Whoever asked for it before this moment keeps it going; who asks later gets the run that
+  // follows.
+  if (!run->put_off()) return false;
+  const auto again = std::make_shared<TuneRunImpl>(run->key(), run->request(), run->options());
+  again->PutOff();
+  active_[RunIdentity(run->key(), run->request(), run->options())] = again;
+  queues_[device_key].put_off.push_front(again);
+  ++counters_.interrupted_tunes;
+  return true;
 }
 
 void TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) {
@@ -199,7 +291,16 @@ void TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) 
   ++counters_.tunes;
   TuneRun::Event finished;
   finished.kind = TuneRun::Event::Kind::kFinished;
-  auto outcome = Measure(lane, *run);
+  bool made_way = false;
+  auto outcome = Measure(lane, *run, [&] {
+    made_way = made_way || MakesWay(lane, run);
+    return made_way || run->cancelled();
+  });
+  if (made_way) {
+    // What it measured is stored; the run that took its place goes on from there.
+    lane.profiler->Release();
+    return;
+  }
   if (outcome.ok()) {
     finished.outcome = *std::move(outcome);
     counters_.measurements += finished.outcome.measured;
@@ -223,7 +324,8 @@ void TuneScheduler::Finish(const std::shared_ptr<TuneRunImpl>& run, TuneRun::Eve
   run->Publish(std::move(event));
 }
 
-absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run) {
+absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run,
+                                                   const std::function<bool()>& cancelled) {
   const ResolvedRequest& request = run.request();
   TuneSpec spec;
   spec.kernel_template = request.kernel_template;
@@ -234,10 +336,12 @@ absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run)
   spec.time_max = run.options().time_max;
   spec.patience = run.options().patience;
   spec.strategy = run.options().strategy;
+  spec.ranked_share = run.options().ranked_share;
   spec.seed = run.options().seed;
   spec.only = run.options().only;
   spec.compile_timeout = options_.compile_timeout;
   spec.launch_timeout = options_.launch_timeout;
+  spec.memory_bytes_max = options_.tune_memory_bytes_max;
   if (!store_->PutTuning(RecordOf(run)).ok()) ++counters_.store_write_failures;
   if (!run.options().force) {
     HONE_ASSIGN_OR_RETURN(spec.known, store_->GetMeasurements(run.key()));
@@ -245,8 +349,8 @@ absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run)
     spec.known_race_finished = winner.has_value();
   }
   RecordingObserver observer(run, *store_, counters_, lane.info.name);
-  return Autotuner(compiler_).Tune(spec, *lane.profiler, observer,
-                                   [&run] { return run.cancelled(); });
+  PacedProfiler paced(*lane.profiler, options_.tune_duty, cancelled);
+  return Autotuner(compiler_).Tune(spec, paced, observer, cancelled);
 }
 
 absl::Status TuneScheduler::Choose(const TuneRunImpl& run, TuneRun::Event& finished) {
@@ -299,7 +403,9 @@ void TuneScheduler::Shutdown() {
     for (auto& [identity, run] : active_) run->Cancel();
     for (auto& [key, queue] : queues_) {
       queued.insert(queued.end(), queue.runs.begin(), queue.runs.end());
+      queued.insert(queued.end(), queue.put_off.begin(), queue.put_off.end());
       queue.runs.clear();
+      queue.put_off.clear();
     }
   }
   for (const auto& run : queued) {

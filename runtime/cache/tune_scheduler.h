@@ -26,6 +26,8 @@ class TuneScheduler {
     std::atomic<int64_t> tunes{0}, joined{0}, measurements{0}, rejections{0}, compiles{0};
     // Results that could not be stored; the tune goes on with what it has in memory.
     std::atomic<int64_t> store_write_failures{0};
+    // Runs that nobody waited for: begun, and interrupted because the device was wanted.
+    std::atomic<int64_t> background_tunes{0}, interrupted_tunes{0};
   };
   // Called on the lane's thread when a run chose a winner, before its kFinished event.
   using WinnerHook = std::function<void(const TuneRunImpl& run, const Winner& winner)>;
@@ -39,6 +41,9 @@ class TuneScheduler {
   // when no lane measures the request's device, UNAVAILABLE while shutting down.
   absl::StatusOr<std::shared_ptr<TuneRunImpl>> Start(const ResolvedRequest& request,
                                                      const TuneOptions& options, bool* joined);
+  // Tunes the request's bucket when TuneWhen permits it and nobody waits for anything else; does
+  // nothing if it does not, or if there is no device for it or too much is waiting already.
+  void Offer(const ResolvedRequest& request);
   // True if a run for this tuning key is queued or running.
   bool IsTuning(const std::string& tuning_key) const;
 
@@ -52,16 +57,28 @@ class TuneScheduler {
   struct Lane {
     DeviceInfo info;
     std::unique_ptr<Profiler> profiler;
+    std::function<absl::StatusOr<DeviceActivity>()> activity;
+    absl::Time next_look = absl::InfinitePast();  // at the device's activity; the lane's thread
     std::thread thread;
   };
   struct Queue {
-    std::deque<std::shared_ptr<TuneRunImpl>> runs;
+    std::deque<std::shared_ptr<TuneRunImpl>> runs;     // that callers wait for
+    std::deque<std::shared_ptr<TuneRunImpl>> put_off;  // that nobody waits for
   };
 
   void Loop(Lane* lane);
+  // What the lane is to do next; nullptr: give up the device and ask again.
+  std::shared_ptr<TuneRunImpl> NextRun(Lane& lane, bool released);
+  // Until there may be work, the lane has kept its device for long enough, or it is time to look
+  // again whether the device is idle. False: shutting down.
+  bool AwaitWork(const Lane& lane, bool released);
+  bool MayRunPutOff(Lane& lane, bool own_process);
+  // A put-off run makes way; then it is as if it had not begun, but for what it measured.
+  bool MakesWay(Lane& lane, const std::shared_ptr<TuneRunImpl>& run);
   void RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run);
   void Finish(const std::shared_ptr<TuneRunImpl>& run, TuneRun::Event event);
-  absl::StatusOr<TuneOutcome> Measure(Lane& lane, TuneRunImpl& run);
+  absl::StatusOr<TuneOutcome> Measure(Lane& lane, TuneRunImpl& run,
+                                      const std::function<bool()>& cancelled);
   absl::Status Choose(const TuneRunImpl& run, TuneRun::Event& finished);
 
   CachingCompiler* const compiler_;

@@ -78,7 +78,50 @@ class CubinReader {
     return std::move(info_);
   }
 
+  absl::StatusOr<std::string> CodeSha256() {
+    HONE_RETURN_IF_ERROR(Read().status());
+    Sha256 hash;
+    const auto add = [&hash](const auto&... numbers) {
+      (hash.Update(absl::StrCat(numbers, " ")), ...);
+    };
+    add(info_.architecture, header_.e_flags);
+    for (const EntryResources& kernel : info_.kernels) {
+      if (info_.kernels.size() > 1) add(kernel.symbol);
+    }
+    for (const Section& section : sections_) {
+      const Elf64_Shdr& header = section.header;
+      // Names, the compiler's command line, and what only debuggers read.
+      if (header.sh_type == SHT_STRTAB || header.sh_type == SHT_NOTE ||
+          absl::StrContains(section.name, "debug")) {
+        continue;
+      }
+      add(KindOf(section.name), header.sh_type, header.sh_flags, header.sh_size, header.sh_link,
+          header.sh_info, header.sh_addralign);
+      if (header.sh_type == SHT_SYMTAB) {
+        AddSymbols(section.data, add);
+      } else {
+        hash.Update(section.data);
+      }
+    }
+    return hash.FinishHex();
+  }
+
  private:
+  // ".text.NAME": ".text".
+  static absl::string_view KindOf(absl::string_view name) {
+    const size_t dot = name.find('.', std::min<size_t>(name.size(), 4));
+    return name.substr(0, dot);
+  }
+
+  template <typename Add>
+  static void AddSymbols(absl::string_view data, const Add& add) {
+    for (uint64_t i = 0; i < data.size() / sizeof(Elf64_Sym); ++i) {
+      const auto symbol = *ReadAt<Elf64_Sym>(data, i * sizeof(Elf64_Sym));
+      add(int{symbol.st_info}, int{symbol.st_other}, symbol.st_shndx, symbol.st_value,
+          symbol.st_size);
+    }
+  }
+
   absl::Status ReadHeader() {
     const auto header = ReadAt<Elf64_Ehdr>(bytes_, 0);
     if (!header.has_value() || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
@@ -247,6 +290,10 @@ const EntryResources* CubinInfo::Find(absl::string_view symbol) const {
 }
 
 absl::StatusOr<CubinInfo> ParseCubin(absl::string_view bytes) { return CubinReader(bytes).Read(); }
+
+absl::StatusOr<std::string> CubinCodeSha256(absl::string_view bytes) {
+  return CubinReader(bytes).CodeSha256();
+}
 
 absl::StatusOr<Artifact> PrebuiltArtifact(const std::string& bytes, const std::string& architecture,
                                           const std::vector<std::string>& symbols) {

@@ -26,6 +26,12 @@ struct CubinInfo {
 // understands. Knows the layouts of CUDA 11 and 12 (ELF ABI 7) and of CUDA 13 (ABI 8).
 absl::StatusOr<CubinInfo> ParseCubin(absl::string_view bytes);
 
+// SHA-256, in hex, of what a cubin with one kernel does: its code, constants and attributes,
+// whatever the kernel is called. Of two template instances that differ in an argument their code
+// does not use, the bytes differ and this does not. Several kernels: of their names too. Errors as
+// above.
+absl::StatusOr<std::string> CubinCodeSha256(absl::string_view bytes);
+
 // An artifact of a cubin that another compiler made: Triton, CuTe DSL, nvcc. INVALID_ARGUMENT if it
 // is not a cubin, was built for another architecture than `architecture` ("sm_90a"), or lacks one
 // of `symbols` (naming the ones it has). The builder is "prebuilt".

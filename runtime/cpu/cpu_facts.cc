@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -11,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "runtime/base/files.h"
 #include "runtime/launch/cpu_block.h"
 #include "runtime/launch/cpu_host.h"
@@ -71,7 +74,43 @@ int64_t MaxClockKhz() {
   return static_cast<int64_t>(mhz / 100 + 0.5) * 100 * 1000;
 }
 
+struct ProcessorTime {
+  int64_t busy = 0;
+  int64_t all = 0;
+};
+
+// Ticks of all processors since the start; zeros if not told.
+ProcessorTime ReadProcessorTime() {
+  ProcessorTime time;
+  const absl::StatusOr<std::string> text = ReadKernelFile("/proc/stat");
+  if (!text.ok()) return time;
+  // "cpu  user nice system idle iowait irq softirq steal ...", where nice work gives way to ours.
+  const std::vector<std::string> fields =
+      absl::StrSplit(text->substr(0, text->find('\n')), ' ', absl::SkipEmpty());
+  constexpr size_t kNice = 2, kIdle = 4, kWaiting = 5, kSteal = 8;
+  for (size_t i = 1; i < fields.size() && i <= kSteal; ++i) {
+    int64_t ticks = 0;
+    if (!absl::SimpleAtoi(fields[i], &ticks)) break;
+    time.all += ticks;
+    if (i != kNice && i != kIdle && i != kWaiting) time.busy += ticks;
+  }
+  return time;
+}
+
 }  // namespace
+
+DeviceActivity CpuActivity() {
+  constexpr absl::Duration kWatched = absl::Milliseconds(100);
+  const ProcessorTime before = ReadProcessorTime();
+  absl::SleepFor(kWatched);
+  const ProcessorTime after = ReadProcessorTime();
+  DeviceActivity activity;
+  if (after.all > before.all) {
+    activity.utilization_percent =
+        static_cast<int>(100 * (after.busy - before.busy) / (after.all - before.all));
+  }
+  return activity;
+}
 
 int64_t LastLevelCacheBytes() { return CacheBytes(0); }
 

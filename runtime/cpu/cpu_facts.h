@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "runtime/device/device_activity.h"
 #include "runtime/kernel/device_fingerprint.h"
 
 namespace hone {
@@ -15,5 +16,8 @@ int64_t LastLevelCacheBytes();
 
 // Clock of the first CPU now in MHz; 0 if not told.
 int CurrentClockMhz();
+
+// How busy all processors are with whatever it is; takes a tenth of a second to see.
+DeviceActivity CpuActivity();
 
 }  // namespace hone

@@ -116,6 +116,16 @@ absl::StatusOr<std::vector<DeviceInfo>> EnumerateCudaDevices() {
   return devices;
 }
 
+absl::StatusOr<DeviceActivity> CudaDeviceActivity(int index) {
+  HONE_ASSIGN_OR_RETURN(const CudaDriver* const driver, CudaDriver::Get());
+  HONE_ASSIGN_OR_RETURN(const CUdevice device, DeviceAt(*driver, index));
+  std::array<char, 64> pci_bus_id{};
+  HONE_CUDA_RETURN_IF_ERROR(*driver,
+                            DeviceGetPCIBusId(pci_bus_id.data(), pci_bus_id.size(), device));
+  const std::unique_ptr<Nvml> nvml = Nvml::Open();
+  return nvml == nullptr ? DeviceActivity() : nvml->Activity(pci_bus_id.data());
+}
+
 absl::Status MayMeasureOn(const CudaDriver& driver, int index) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const absl::string_view text = *variable;

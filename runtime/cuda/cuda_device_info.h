@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/device/device_activity.h"
 #include "runtime/kernel/device_fingerprint.h"
 #include "runtime/launch/cuda_driver.h"
 
@@ -17,6 +18,9 @@ absl::StatusOr<std::vector<DeviceInfo>> EnumerateCudaDevices();
 
 // FAILED_PRECONDITION if there is no such device; the text says how many there are.
 absl::StatusOr<DeviceInfo> DescribeCudaDevice(const CudaDriver& driver, int index);
+
+// Who uses a device now. Nothing is told where there is no NVML. FAILED_PRECONDITION as above.
+absl::StatusOr<DeviceActivity> CudaDeviceActivity(int index);
 
 // OK if a context may be made here. FAILED_PRECONDITION names the cause: compute mode
 // EXCLUSIVE_PROCESS or PROHIBITED, or CUDA_MPS_ variables that would join another process's MPS.

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -11,6 +12,27 @@ namespace {
 // From NVML's stable ABI; its header is not needed for these.
 using NvmlDevice = void*;
 constexpr int kNvmlSuccess = 0;
+constexpr int kNvmlInsufficientSize = 7;
+// nvmlProcessInfo_t of version 3 of the calls, nvmlMemory_v2_t, nvmlUtilization_t.
+struct NvmlProcess {
+  unsigned pid = 0;
+  unsigned long long used_bytes = 0;
+  unsigned gpu_instance = 0;
+  unsigned compute_instance = 0;
+};
+struct NvmlMemory {
+  unsigned version = sizeof(NvmlMemory) | (2u << 24);
+  unsigned long long total = 0;
+  unsigned long long reserved = 0;
+  unsigned long long free = 0;
+  unsigned long long used = 0;  // without what is reserved
+};
+struct NvmlUtilization {
+  unsigned gpu_percent = 0;
+  unsigned memory_percent = 0;
+};
+// More than anybody runs on a device; beyond, they are many anyway.
+constexpr unsigned kProcessesMax = 256;
 constexpr unsigned kClockSm = 1;      // NVML_CLOCK_SM
 constexpr unsigned kClockMemory = 2;  // NVML_CLOCK_MEM
 // nvmlClocksThrottleReasons (since NVML 12 nvmlClocksEventReasons), the most telling first.
@@ -36,7 +58,12 @@ struct Nvml::Functions {
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*device_by_pci_bus_id)(const char*, NvmlDevice*) = nullptr;
   int (*clock_info)(NvmlDevice, unsigned, unsigned*) = nullptr;
-  int (*throttle_reasons)(NvmlDevice, unsigned long long*) = nullptr;  // optional
+  // Optional.
+  int (*throttle_reasons)(NvmlDevice, unsigned long long*) = nullptr;
+  int (*compute_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
+  int (*graphics_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
+  int (*memory_info)(NvmlDevice, NvmlMemory*) = nullptr;
+  int (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
   // The device asked for last: look-ups take longer than the clock itself.
   std::string pci_bus_id;
   NvmlDevice device = nullptr;
@@ -55,6 +82,10 @@ std::unique_ptr<Nvml> Nvml::Open() {
   if (!Bind(f.library, "nvmlDeviceGetCurrentClocksEventReasons", f.throttle_reasons)) {
     Bind(f.library, "nvmlDeviceGetCurrentClocksThrottleReasons", f.throttle_reasons);
   }
+  Bind(f.library, "nvmlDeviceGetComputeRunningProcesses_v3", f.compute_processes);
+  Bind(f.library, "nvmlDeviceGetGraphicsRunningProcesses_v3", f.graphics_processes);
+  Bind(f.library, "nvmlDeviceGetMemoryInfo_v2", f.memory_info);
+  Bind(f.library, "nvmlDeviceGetUtilizationRates", f.utilization);
   if (!bound || f.init() != kNvmlSuccess) {
     dlclose(f.library);
     return nullptr;
@@ -109,6 +140,29 @@ std::string Nvml::SlowedDown(const std::string& pci_bus_id) const {
     if ((reasons & bit) != 0) return name;
   }
   return "";
+}
+
+DeviceActivity Nvml::Activity(const std::string& pci_bus_id) const {
+  DeviceActivity activity;
+  if (!Select(pci_bus_id)) return activity;
+  const Functions& f = *functions_;
+  for (const auto list : {f.compute_processes, f.graphics_processes}) {
+    if (list == nullptr) continue;
+    std::array<NvmlProcess, kProcessesMax> processes;
+    unsigned count = kProcessesMax;
+    const int result = list(f.device, &count, processes.data());
+    if (result != kNvmlSuccess && result != kNvmlInsufficientSize) continue;
+    activity.processes = std::max(activity.processes, 0) + static_cast<int>(count);
+  }
+  NvmlMemory memory;
+  if (f.memory_info != nullptr && f.memory_info(f.device, &memory) == kNvmlSuccess) {
+    activity.used_bytes = static_cast<int64_t>(memory.used);
+  }
+  NvmlUtilization utilization;
+  if (f.utilization != nullptr && f.utilization(f.device, &utilization) == kNvmlSuccess) {
+    activity.utilization_percent = static_cast<int>(utilization.gpu_percent);
+  }
+  return activity;
 }
 
 }  // namespace hone

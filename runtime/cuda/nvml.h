@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/device/device_activity.h"
+
 namespace hone {
 
 // Not thread-safe.
@@ -25,6 +27,8 @@ class Nvml {
   // "thermal", "power brake", "hardware slowdown"; empty when nothing but the workload, a power
   // limit or a setting holds the clocks down, or when unknown.
   std::string SlowedDown(const std::string& pci_bus_id) const;
+  // Who uses the device now.
+  DeviceActivity Activity(const std::string& pci_bus_id) const;
 
  private:
   struct Functions;

@@ -25,8 +25,7 @@ constexpr int64_t kSetsBytesMax = int64_t{1} << 30;
 // two transfers a memory clock, and 8,192 operations a clock on each multiprocessor, which is what
 // sm_90's tensor cores do in 16-bit types.
 double LeastNs(const DeviceFingerprint& device, int64_t bytes, int64_t flops) {
-  const double bytes_per_ns =
-      2.0 * static_cast<double>(device.memory_clock_khz) * device.memory_bus_bits / 8 / 1e6;
+  const double bytes_per_ns = device.PeakMemoryGbPerS();
   const double flops_per_ns =
       8192.0 * device.sm_count * static_cast<double>(device.clock_khz) / 1e6;
   double least = 0;

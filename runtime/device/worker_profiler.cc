@@ -34,24 +34,35 @@ absl::Status StatusOf(const wire::MeasureReplyMessage& reply) {
   return reply.has_status() ? FromWire(reply.status()) : absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<DeviceList> EnumerateDevices(const std::string& worker_program,
-                                            absl::Duration timeout) {
+// One question to a worker of its own.
+absl::StatusOr<wire::MeasureReplyMessage> AskOnce(const std::string& worker_program,
+                                                  const wire::MeasureRequestMessage& request,
+                                                  absl::Duration timeout,
+                                                  absl::string_view what_failed) {
   HONE_ASSIGN_OR_RETURN(const auto worker, MeasureWorker::Start(worker_program));
-  wire::MeasureRequestMessage request;
-  request.set_enumerate(true);
-  const MeasureWorker::Outcome outcome =
+  MeasureWorker::Outcome outcome =
       worker->Ask(request, MeasureLimits{.launch = timeout, .other = timeout});
   if (!outcome.reply) {
     return absl::UnavailableError(absl::StrCat(
-        "devices cannot be listed: ",
+        what_failed, ": ",
         outcome.end.timed_out ? absl::StrCat("no answer within ", absl::FormatDuration(timeout))
                               : ExitText(outcome.end)));
   }
   HONE_RETURN_IF_ERROR(StatusOf(*outcome.reply));
+  worker->End();
+  return *std::move(outcome.reply);
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceList> EnumerateDevices(const std::string& worker_program,
+                                            absl::Duration timeout) {
+  wire::MeasureRequestMessage request;
+  request.set_enumerate(true);
+  HONE_ASSIGN_OR_RETURN(const wire::MeasureReplyMessage reply,
+                        AskOnce(worker_program, request, timeout, "devices cannot be listed"));
   DeviceList list;
-  for (const wire::WireDeviceInfo& device : outcome.reply->enumerate().devices()) {
+  for (const wire::WireDeviceInfo& device : reply.enumerate().devices()) {
     DeviceInfo info = FromWire(device);
     if (info.fingerprint.kind == "cuda") {
       list.cuda.push_back(std::move(info));
@@ -59,9 +70,21 @@ absl::StatusOr<DeviceList> EnumerateDevices(const std::string& worker_program,
       list.cpu = std::move(info);
     }
   }
-  list.detail = outcome.reply->enumerate().detail();
-  worker->End();
+  list.detail = reply.enumerate().detail();
   return list;
+}
+
+absl::StatusOr<DeviceActivity> QueryDeviceActivity(const std::string& worker_program,
+                                                   const DeviceInfo& device,
+                                                   absl::Duration timeout) {
+  wire::MeasureRequestMessage request;
+  request.set_activity(device.fingerprint.kind == "cuda" ? device.index : kCpuIndex);
+  HONE_ASSIGN_OR_RETURN(const wire::MeasureReplyMessage reply,
+                        AskOnce(worker_program, request, timeout,
+                                absl::StrCat("the activity of ", device.name, " cannot be told")));
+  return DeviceActivity{.processes = reply.activity().processes(),
+                        .used_bytes = reply.activity().used_bytes(),
+                        .utilization_percent = reply.activity().utilization_percent()};
 }
 
 WorkerProfiler::WorkerProfiler(Options options) : options_(std::move(options)) {}

@@ -13,6 +13,7 @@
 
 #include "hone/v1/worker.pb.h"
 #include "runtime/compile/compiler.h"
+#include "runtime/device/device_activity.h"
 #include "runtime/device/measure_worker.h"
 #include "runtime/device/profiler.h"
 
@@ -27,6 +28,11 @@ struct DeviceList {
 // Asks a worker, so that this process never loads the CUDA driver; no context is made.
 absl::StatusOr<DeviceList> EnumerateDevices(const std::string& worker_program,
                                             absl::Duration timeout = absl::Seconds(30));
+
+// Asks a worker that then leaves; no context is made. Errors as of EnumerateDevices.
+absl::StatusOr<DeviceActivity> QueryDeviceActivity(const std::string& worker_program,
+                                                   const DeviceInfo& device,
+                                                   absl::Duration timeout = absl::Seconds(10));
 
 // Starts `hone-worker measure` when first needed and replaces it after a fault, a timeout or a
 // crash; the problem is then begun again there, and candidates are loaded as they are sampled.

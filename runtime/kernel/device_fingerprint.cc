@@ -5,6 +5,10 @@
 
 namespace hone {
 
+double DeviceFingerprint::PeakMemoryGbPerS() const {
+  return 2.0 * static_cast<double>(memory_clock_khz) * memory_bus_bits / 8 / 1e6;
+}
+
 std::string DeviceFingerprint::Canonical() const {
   return absl::StrCat("kind=", kind, "\narchitecture=", architecture, "\nsm_count=", sm_count,
                       "\nclock_khz=", clock_khz, "\nmemory_clock_khz=", memory_clock_khz,

@@ -21,6 +21,8 @@ struct DeviceFingerprint {
   int64_t memory_bytes = 0;
   std::string slice;  // a partition's identity, for instance a MIG profile
 
+  // Reported clock times width, two transfers a clock; 0 where it is not reported.
+  double PeakMemoryGbPerS() const;
   // `name=value` lines in fixed order.
   std::string Canonical() const;
   // SHA-256 of Canonical().

@@ -194,6 +194,7 @@ struct TemplateSpec {
   std::vector<ArchitectureBody> variants;
   Expression work_bytes;
   Expression work_flops;
+  std::optional<Expression> work_traffic_bytes;  // may name tunables; for ranking only
   std::string matrix_dtype;
   std::vector<TemplateCheck> checks;
   Requirements requirements;

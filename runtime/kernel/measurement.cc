@@ -46,6 +46,13 @@ bool Expires(RejectionKind kind) {
          kind == RejectionKind::kUnstable;
 }
 
+bool AreSameWork(const Measurement& a, const Measurement& b) {
+  const auto measured = [](const Measurement& m) {
+    return m.same_work_as.empty() ? m.config.ToString() : m.same_work_as;
+  };
+  return measured(a) == measured(b);
+}
+
 void Summarise(Measurement& measurement) {
   measurement.median_ns = 0;
   measurement.spread = 0;

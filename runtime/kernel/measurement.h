@@ -56,7 +56,13 @@ struct Measurement {
   double paired_ratio = 0;
   // Something disturbed its samples and did not go away: what. Empty: nothing did.
   std::string unstable;
+  // The config that was measured in this one's place, because its code and launches are the same;
+  // empty: this one was.
+  std::string same_work_as;
 };
+
+// Results of one and the same work, so that no difference between them means anything.
+bool AreSameWork(const Measurement& a, const Measurement& b);
 
 // Fills median_ns and spread from samples_ns. Percentiles interpolate linearly between order
 // statistics (Hyndman and Fan's type 7).

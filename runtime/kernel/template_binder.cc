@@ -271,6 +271,9 @@ absl::StatusOr<LaunchRecipe> TemplateBinder::Frame() const {
   HONE_ASSIGN_OR_RETURN(recipe.arguments, Arguments());
   HONE_ASSIGN_OR_RETURN(recipe.work_bytes, Bind("work.bytes", template_.spec().work_bytes));
   HONE_ASSIGN_OR_RETURN(recipe.work_flops, Bind("work.flops", template_.spec().work_flops));
+  if (const auto& traffic = template_.spec().work_traffic_bytes) {
+    HONE_ASSIGN_OR_RETURN(recipe.work_traffic_bytes, Bind("work.traffic_bytes", *traffic));
+  }
   return recipe;
 }
 

@@ -217,6 +217,7 @@ void AddMeta(DigestWriter& out, const TemplateSpec& spec) {
   out.Add("work_bytes", spec.work_bytes);
   out.Add("work_flops", spec.work_flops);
   out.Add("matrix_dtype", spec.matrix_dtype);
+  if (spec.work_traffic_bytes) out.Add("work_traffic_bytes", *spec.work_traffic_bytes);
   out.Add("min_architecture", spec.requirements.min_architecture);
   for (const Feature feature : spec.requirements.features) {
     out.Add("feature", static_cast<int64_t>(feature));

@@ -58,6 +58,11 @@ absl::Status CheckWork(const TemplateSpec& spec) {
   const NameScope scope = NameScope::ForProblem(spec, spec.base);
   HONE_RETURN_IF_ERROR(scope.CheckInteger("work.bytes", spec.work_bytes));
   HONE_RETURN_IF_ERROR(scope.CheckInteger("work.flops", spec.work_flops));
+  if (spec.work_traffic_bytes) {
+    const NameScope with_tunables = NameScope::ForConfig(spec, spec.base);
+    HONE_RETURN_IF_ERROR(
+        with_tunables.CheckInteger("work.traffic_bytes", *spec.work_traffic_bytes));
+  }
   if (!spec.matrix_dtype.empty() && !ParseDataType(spec.matrix_dtype).has_value()) {
     return FieldError("work.matrix_dtype",
                       absl::StrCat("\"", spec.matrix_dtype, "\" is not a data type"));

@@ -89,6 +89,7 @@ struct LaunchRecipe {
   std::vector<Expression> guards;
   Expression work_bytes;
   Expression work_flops;
+  std::optional<Expression> work_traffic_bytes;  // the tuner's; not in the recipe that is served
 };
 
 }  // namespace hone

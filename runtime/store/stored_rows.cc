@@ -162,7 +162,8 @@ std::string EncodeMeasurement(const Measurement& measurement) {
       .Int("clock_mhz", measurement.clock_mhz)
       .Int("memory_clock_mhz", measurement.memory_clock_mhz)
       .Double("paired_ratio", measurement.paired_ratio)
-      .Text("unstable", measurement.unstable);
+      .Text("unstable", measurement.unstable)
+      .Text("same_work_as", measurement.same_work_as);
   return writer.text();
 }
 
@@ -195,6 +196,7 @@ absl::StatusOr<Measurement> DecodeMeasurement(const std::string& record) {
     measurement.paired_ratio = reader.Double("paired_ratio");
     measurement.unstable = reader.Text("unstable");
   }
+  if (reader.Has("same_work_as")) measurement.same_work_as = reader.Text("same_work_as");
   return Finish(reader, std::move(measurement));
 }
 

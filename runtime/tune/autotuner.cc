@@ -10,13 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/tune/analytic_rank.h"
 #include "runtime/tune/candidate_builder.h"
 #include "runtime/tune/compile_stage.h"
+#include "runtime/tune/proposals.h"
 #include "runtime/tune/race.h"
 #include "runtime/tune/resource_check.h"
-#include "runtime/tune/search_strategy.h"
+#include "runtime/tune/same_work.h"
 #include "runtime/tune/winner.h"
 
 namespace hone {
@@ -66,6 +67,12 @@ class TuneSession {
     int64_t id = -1;     // loaded in the profiler under this id
     bool fresh = false;  // measured or rejected by this tune
   };
+  // A candidate that is not measured, because another one is the same work.
+  struct Twin {
+    Config config;
+    Config original;
+    std::string artifact_sha256;
+  };
 
   absl::Status Plan() {
     for (const Measurement& known : spec_.known) {
@@ -75,7 +82,11 @@ class TuneSession {
     if (default_config.ok()) default_ = *default_config;
     std::vector<Config> candidates;
     if (spec_.only.empty()) {
-      HONE_ASSIGN_OR_RETURN(candidates, Propose());
+      HONE_ASSIGN_OR_RETURN(proposals_, Proposals::Create(spec_, *space_, Known()));
+      candidates = proposals_->first();
+      HONE_RETURN_IF_ERROR(Rank(candidates));
+      reused_ = proposals_->reused();
+      later_ = proposals_->later();
     } else {
       HONE_ASSIGN_OR_RETURN(candidates, ProposeOnly());
     }
@@ -84,7 +95,7 @@ class TuneSession {
       if (!entries_.contains(config) && queued.insert(config).second) work_.push_back(config);
     }
     reused_ += static_cast<int64_t>(candidates.size() - work_.size());
-    const int64_t planned = static_cast<int64_t>(work_.size()) + reused_ + to_propose_;
+    const int64_t planned = static_cast<int64_t>(work_.size()) + reused_ + later_;
     AddRacersFromStore();
     int64_t work_bytes = 0, work_flops = 0;
     HONE_RETURN_IF_ERROR(EvaluateWork(candidates, &work_bytes, &work_flops));
@@ -93,61 +104,42 @@ class TuneSession {
     return absl::OkStatus();
   }
 
-  // All candidates, or the first one where the next depend on results.
-  absl::StatusOr<std::vector<Config>> Propose() {
-    std::vector<Config> seeds;
-    if (default_) seeds.push_back(*default_);
-    for (const Config& prior : space_->Priors()) seeds.push_back(prior);
-    seeds.insert(seeds.end(), spec_.seeds.begin(), spec_.seeds.end());
-    const SearchSpacePtr search_space = SearchSpace::Of(*space_);
-    const SearchBudget budget{
-        .evaluations_max = spec_.evaluations_max,
-        .other_limit = spec_.time_max != absl::InfiniteDuration() || spec_.patience > 0};
-    HONE_ASSIGN_OR_RETURN(auto strategy, MakeStrategy(spec_.strategy, search_space,
-                                                      std::move(seeds), budget, spec_.seed));
-    int64_t left =
-        spec_.evaluations_max > 0 ? spec_.evaluations_max : std::numeric_limits<int64_t>::max();
-    const bool learns = strategy->learns();
-    if (learns) {
-      // What is known teaches the strategy, and takes its place in the budget.
-      for (const auto& [config, entry] : entries_) {
-        if (!search_space->PointOf(config)) continue;
-        strategy->Observe(entry.measurement);
-        ++reused_;
+  // Drops the configs that the estimate thinks least of.
+  absl::Status Rank(std::vector<Config>& candidates) {
+    if (spec_.ranked_share <= 0 || spec_.ranked_share >= 1) return absl::OkStatus();
+    if (proposals_->later() > 0) {
+      return absl::InvalidArgumentError(
+          "ranked_share: the strategy chooses by results; give strategy exhaustive or random");
+    }
+    std::vector<Config> always = space_->Priors();
+    if (default_) always.push_back(*default_);
+    HONE_ASSIGN_OR_RETURN(Ranking ranking,
+                          RankConfigs(Builder(), spec_.problem, spec_.device, candidates, always,
+                                      spec_.ranked_share, spec_.seed));
+    candidates = std::move(ranking.kept);
+    ranked_ = std::set<Config>(candidates.begin(), candidates.end());
+    candidates.insert(candidates.end(), ranking.controls.begin(), ranking.controls.end());
+    left_out_ = ranking.left_out;
+    return absl::OkStatus();
+  }
+
+  double RankingRegret() const {
+    double kept_ns = 0, best_ns = 0;
+    for (const auto& [config, entry] : entries_) {
+      const Measurement& m = entry.measurement;
+      if (m.rejection || m.samples_ns.empty()) continue;
+      if (best_ns == 0 || m.median_ns < best_ns) best_ns = m.median_ns;
+      if (ranked_.contains(config) && (kept_ns == 0 || m.median_ns < kept_ns)) {
+        kept_ns = m.median_ns;
       }
-      left = std::max<int64_t>(0, left - reused_);
     }
-    std::vector<Config> candidates;
-    while (left > 0 && (!learns || candidates.empty())) {
-      std::optional<Config> config = strategy->Next();
-      if (!config) break;
-      candidates.push_back(*std::move(config));
-      --left;
-    }
-    if (candidates.empty() && reused_ == 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("no config of template '", spec_.kernel_template->name(),
-                       "' satisfies its constraints for ", spec_.problem.ToString()));
-    }
-    if (!learns || candidates.empty()) return candidates;
-    const double unknown = search_space->size() - static_cast<double>(reused_) - 1;
-    to_propose_ = static_cast<int64_t>(std::clamp(unknown, 0.0, static_cast<double>(left)));
-    MutexLock lock(&strategy_mutex_);
-    strategy_ = std::move(strategy);
-    return candidates;
+    return kept_ns > 0 ? kept_ns / best_ns - 1 : 0;
   }
 
-  // On a compile thread.
-  std::optional<Config> ProposeNext() {
-    MutexLock lock(&strategy_mutex_);
-    if (strategy_ == nullptr || proposed_ == to_propose_) return std::nullopt;
-    ++proposed_;
-    return strategy_->Next();
-  }
-
-  void Teach(const Measurement& measurement) {
-    MutexLock lock(&strategy_mutex_);
-    if (strategy_ != nullptr) strategy_->Observe(measurement);
+  std::vector<Measurement> Known() const {
+    std::vector<Measurement> known;
+    for (const auto& [config, entry] : entries_) known.push_back(entry.measurement);
+    return known;
   }
 
   // Configs named by the caller: one that breaks a constraint is a rejection like any other.
@@ -182,8 +174,7 @@ class TuneSession {
   // New candidates must meet the incumbent in the same rounds; and a race that was cut short is run
   // again among those that could have won it.
   void AddRacersFromStore() {
-    std::vector<Measurement> known;
-    for (const auto& [config, entry] : entries_) known.push_back(entry.measurement);
+    const std::vector<Measurement> known = Known();
     const auto choice = ChooseWinner(*space_, known);
     if (!choice) return;
     // Within noise it need not be the fastest.
@@ -252,7 +243,7 @@ class TuneSession {
   }
 
   absl::Status CheckAll(const CandidateBuilder& builder) {
-    const auto total = static_cast<int64_t>(work_.size()) + to_propose_;
+    const auto total = static_cast<int64_t>(work_.size()) + later_;
     // The default first: without a reference the others are compared with it.
     std::optional<Config> first;
     if (default_ && std::find(work_.begin(), work_.end(), *default_) != work_.end()) {
@@ -266,10 +257,10 @@ class TuneSession {
     CompileStage stage(
         builder,
         [&]() -> std::optional<Config> {
-          if (next == work_.size()) return ProposeNext();
-          return work_[next++];
+          if (next < work_.size()) return work_[next++];
+          return proposals_ == nullptr ? std::nullopt : proposals_->Next();
         },
-        threads, /*learning=*/to_propose_ > 0);
+        threads, /*learning=*/later_ > 0);
     for (int64_t done = 0;; ++done) {
       observer_.OnProgress(done, total, "measuring");
       if (Stopping()) return absl::OkStatus();
@@ -310,6 +301,7 @@ class TuneSession {
         .artifact = built.artifact,
         .recipe = built.recipe,
         .check_sizes = SmallCheckSizes(*spec_.kernel_template, spec_.problem, built.recipe)};
+    if (IsTwin(built, candidate.check_sizes)) return absl::OkStatus();
     HONE_ASSIGN_OR_RETURN(CheckResult check, profiler_.Check(candidate));
     if (check.rejection) {
       Reject(built.config, *std::move(check.rejection));
@@ -322,6 +314,28 @@ class TuneSession {
     measurement.artifact_sha256 = built.artifact.sha256;
     measurement.compiler_build = built.artifact.builder;
     return Probe(candidate.id, std::move(measurement));
+  }
+
+  // True if an earlier candidate is the same work, whose result then holds for this one.
+  bool IsTwin(const BuiltCandidate& built, std::vector<SizeBindings> sizes) {
+    sizes.push_back(spec_.problem.dynamic_sizes());
+    const std::string identity = WorkIdentity(built, sizes, facts_);
+    if (identity.empty()) return false;
+    const auto [known, first] = works_.emplace(identity, built.config);
+    if (first) return false;
+    twins_.push_back({built.config, known->second, built.artifact.sha256});
+    TakeOver(twins_.back());
+    return true;
+  }
+
+  void TakeOver(const Twin& twin) {
+    Entry& entry = entries_[twin.config];
+    entry.measurement = entries_.at(twin.original).measurement;
+    entry.measurement.config = twin.config;
+    entry.measurement.artifact_sha256 = twin.artifact_sha256;
+    entry.measurement.same_work_as = twin.original.ToString();
+    entry.fresh = true;
+    Tell(entry.measurement);
   }
 
   absl::Status Probe(int64_t id, Measurement measurement) {
@@ -356,8 +370,7 @@ class TuneSession {
       entry.id = id;
     }
     ++measured_;
-    Teach(entry.measurement);
-    observer_.OnMeasurement(entry.measurement);
+    Tell(entry.measurement);
     return absl::OkStatus();
   }
 
@@ -380,6 +393,7 @@ class TuneSession {
       status = RunFinal(profiler_, Finalists(*survivors));
     }
     for (const Racer& racer : racers) observer_.OnMeasurement(*racer.measurement);
+    for (const Twin& twin : twins_) TakeOver(twin);
     return status;
   }
 
@@ -393,6 +407,9 @@ class TuneSession {
     outcome.measured = measured_;
     outcome.rejected = rejected_;
     outcome.reused = reused_;
+    outcome.identical = static_cast<int64_t>(twins_.size());
+    outcome.left_out = left_out_;
+    outcome.ranking_regret = RankingRegret();
     outcome.compiled = compiled_;
     outcome.unverified = unverified_;
     outcome.stopped_early = stopped_early_;
@@ -401,6 +418,11 @@ class TuneSession {
           absl::StrCat("no faster candidate in ", spec_.patience, " evaluations");
     }
     return outcome;
+  }
+
+  void Tell(const Measurement& measurement) {
+    if (proposals_ != nullptr) proposals_->Teach(measurement);
+    observer_.OnMeasurement(measurement);
   }
 
   Measurement Stamped(const Config& config) const {
@@ -418,8 +440,7 @@ class TuneSession {
     entry.fresh = true;
     entry.id = -1;
     ++rejected_;
-    Teach(entry.measurement);
-    observer_.OnMeasurement(entry.measurement);
+    Tell(entry.measurement);
   }
 
   // True once the tune should end; says why.
@@ -442,12 +463,14 @@ class TuneSession {
 
   std::unique_ptr<ConfigSpace> space_;
   std::optional<Config> default_;
-  std::vector<Config> work_;  // to build and measure, in this order
-  int64_t to_propose_ = 0;    // after those, by the strategy as results come in
-  Mutex strategy_mutex_;      // compile threads ask, the lane tells
-  std::unique_ptr<SearchStrategy> strategy_ ABSL_GUARDED_BY(strategy_mutex_);
-  int64_t proposed_ ABSL_GUARDED_BY(strategy_mutex_) = 0;
-  std::map<Config, Entry> entries_;  // known and new
+  std::vector<Config> work_;              // to build and measure, in this order,
+  std::unique_ptr<Proposals> proposals_;  // then these; nullptr when the caller named the configs
+  int64_t later_ = 0;                     // how many of them at most
+  std::set<Config> ranked_;               // kept by the analytic estimate; empty: none was made
+  int64_t left_out_ = 0;
+  std::map<Config, Entry> entries_;      // known and new
+  std::map<std::string, Config> works_;  // by identity, the first candidate of each
+  std::vector<Twin> twins_;
   int64_t next_id_ = 1;
   double best_ns_ = std::numeric_limits<double>::infinity();
   int64_t measured_ = 0, rejected_ = 0, reused_ = 0, compiled_ = 0;

@@ -36,6 +36,9 @@ struct TuneSpec {
   absl::Duration launch_timeout = absl::Seconds(10);   // of one launch
   int64_t memory_bytes_max = 0;                        // of device memory; 0: what there is
   std::string strategy;                                // empty: chosen from the budget
+  // Of the configs of a strategy that lists them all beforehand, only this share, the best by an
+  // analytic estimate, is tried, with a few others as controls; 0 and 1: all of them.
+  double ranked_share = 0;
   uint64_t seed = 0;
   std::vector<Config> only;  // empty: the whole space
   // To look at first, after the default and the priors: winners of neighbouring problems and of
@@ -67,6 +70,11 @@ struct TuneOutcome {
   int64_t measured = 0;                   // newly sampled
   int64_t rejected = 0;                   // newly rejected
   int64_t reused = 0;
+  int64_t identical = 0;  // not sampled: the same work as another candidate
+  int64_t left_out = 0;   // for their estimate; see TuneSpec::ranked_share
+  // By how much the best that the ranking kept is slower than the best known, controls and earlier
+  // results included: at least so much a ranked tune loses. 0: nothing known to be lost.
+  double ranking_regret = 0;
   int64_t compiled = 0;  // compiles that were not answered from the cache
   bool unverified = false;
   std::string stopped_early;  // why; empty when the space or the budget was covered

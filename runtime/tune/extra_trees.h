@@ -13,8 +13,8 @@ namespace hone {
 class ExtraTrees {
  public:
   struct Data {
-    size_t columns = 0;          // numbers in each row
-    std::vector<float> rows;     // one after the other
+    size_t columns = 0;       // numbers in each row
+    std::vector<float> rows;  // one after the other
     // One for each row. A failed row has none of its own: its target only tells it apart from the
     // others when trees are grown.
     std::vector<float> targets;

@@ -79,7 +79,8 @@ std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
 
   WinnerChoice choice{.winner = winner, .runner_up = std::nullopt};
   for (const size_t i : contenders) {
-    if (i != winner && (!choice.runner_up || faster(i, *choice.runner_up))) choice.runner_up = i;
+    if (AreSameWork(measurements[i], measurements[winner])) continue;
+    if (!choice.runner_up || faster(i, *choice.runner_up)) choice.runner_up = i;
   }
   return choice;
 }

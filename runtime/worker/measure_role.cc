@@ -78,6 +78,18 @@ class MeasureServer {
       case wire::MeasureRequestMessage::kEnumerate:
         *reply.mutable_enumerate() = Enumerate();
         return absl::OkStatus();
+      case wire::MeasureRequestMessage::kActivity: {
+        DeviceActivity activity;
+        if (request.activity() == kCpuIndex) {
+          activity = CpuActivity();
+        } else {
+          HONE_ASSIGN_OR_RETURN(activity, CudaDeviceActivity(request.activity()));
+        }
+        reply.mutable_activity()->set_processes(activity.processes);
+        reply.mutable_activity()->set_used_bytes(activity.used_bytes);
+        reply.mutable_activity()->set_utilization_percent(activity.utilization_percent);
+        return absl::OkStatus();
+      }
       case wire::MeasureRequestMessage::kOpen:
         return Open(request.open(), reply);
       default:

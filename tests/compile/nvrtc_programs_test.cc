@@ -300,5 +300,24 @@ TEST_F(NvrtcProgramsTest, BytesDoNotDependOnTheWorkersProcessId) {
   EXPECT_EQ(first.artifact->sha256, second->artifact->sha256);
 }
 
+TEST_F(NvrtcProgramsTest, TheSameCodeUnderAnotherNameIsKnownAsSuch) {
+  const auto cubin = [](const std::string& name) {
+    Program program = CudaProgram(
+        "template <int STEP, int UNUSED> __global__ void k(float* a, long n) {\n"
+        "  long i = blockIdx.x * (long)STEP + threadIdx.x; if (i < n) a[i] += 1; }\n",
+        "sm_90a");
+    program.name_expressions = {name};
+    const CompileOutcome outcome = Compile(program);
+    return outcome.artifact ? outcome.artifact->bytes : outcome.log;
+  };
+  const std::string first = cubin("k<256, 1>");
+  const std::string twin = cubin("k<256, 22>");
+  const std::string other = cubin("k<128, 1>");
+  EXPECT_NE(first, twin);
+  ASSERT_THAT(CubinCodeSha256(first), IsOk());
+  EXPECT_EQ(*CubinCodeSha256(first), *CubinCodeSha256(twin));
+  EXPECT_NE(*CubinCodeSha256(first), *CubinCodeSha256(other));
+}
+
 }  // namespace
 }  // namespace hone

@@ -1,79 +1,21 @@
 // copy_1d as it is served against the driver's device-to-device copy, on one GPU in one run: cold
 // L2, CUDA events, sides interleaved, medians. usage: copy_bench [daemon endpoint]
-#include <cuda.h>
-
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/hone/client.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/launch/cuda_driver.h"
 #include "tests/bench/bench_report.h"
+#include "tests/gpu/bench_gpu.h"
 
 namespace hone {
 namespace {
 
 constexpr int kRepetitions = 31;
-// Several times an H200's L2 of 60 MB.
-constexpr int64_t kFlushBytes = int64_t{256} << 20;
 
-class Gpu {
- public:
-  static absl::StatusOr<Gpu> Open() {
-    Gpu gpu;
-    HONE_ASSIGN_OR_RETURN(gpu.driver_, CudaDriver::Get());
-    CUdevice device;
-    HONE_CUDA_RETURN_IF_ERROR(*gpu.driver_, DeviceGet(&device, 0));
-    CUcontext context;
-    HONE_CUDA_RETURN_IF_ERROR(*gpu.driver_, DevicePrimaryCtxRetain(&context, device));
-    HONE_CUDA_RETURN_IF_ERROR(*gpu.driver_, CtxSetCurrent(context));
-    HONE_CUDA_RETURN_IF_ERROR(*gpu.driver_, EventCreate(&gpu.begin_, CU_EVENT_DEFAULT));
-    HONE_CUDA_RETURN_IF_ERROR(*gpu.driver_, EventCreate(&gpu.end_, CU_EVENT_DEFAULT));
-    HONE_CUDA_RETURN_IF_ERROR(*gpu.driver_, MemAlloc(&gpu.flush_, kFlushBytes));
-    return gpu;
-  }
-
-  absl::StatusOr<CUdeviceptr> Allocate(int64_t bytes) const {
-    CUdeviceptr address;
-    HONE_CUDA_RETURN_IF_ERROR(*driver_, MemAlloc(&address, static_cast<size_t>(bytes)));
-    return address;
-  }
-  void Free(CUdeviceptr address) const { driver_->MemFree(address); }
-  absl::Status Upload(CUdeviceptr to, const std::vector<uint32_t>& from) const {
-    HONE_CUDA_RETURN_IF_ERROR(*driver_, MemcpyHtoD(to, from.data(), from.size() * 4));
-    return absl::OkStatus();
-  }
-  absl::Status Download(std::vector<uint32_t>& to, CUdeviceptr from) const {
-    HONE_CUDA_RETURN_IF_ERROR(*driver_, MemcpyDtoH(to.data(), from, to.size() * 4));
-    return absl::OkStatus();
-  }
-  absl::Status DriverCopy(CUdeviceptr to, CUdeviceptr from, int64_t bytes) const {
-    HONE_CUDA_RETURN_IF_ERROR(*driver_,
-                              MemcpyDtoDAsync(to, from, static_cast<size_t>(bytes), nullptr));
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<double> TimeUs(const std::function<absl::Status()>& work) const {
-    HONE_CUDA_RETURN_IF_ERROR(*driver_, MemsetD8Async(flush_, 0x5a, kFlushBytes, nullptr));
-    HONE_CUDA_RETURN_IF_ERROR(*driver_, EventRecord(begin_, nullptr));
-    HONE_RETURN_IF_ERROR(work());
-    HONE_CUDA_RETURN_IF_ERROR(*driver_, EventRecord(end_, nullptr));
-    HONE_CUDA_RETURN_IF_ERROR(*driver_, EventSynchronize(end_));
-    float ms = 0;
-    HONE_CUDA_RETURN_IF_ERROR(*driver_, EventElapsedTime(&ms, begin_, end_));
-    return ms * 1e3;
-  }
-
- private:
-  const CudaDriver* driver_ = nullptr;
-  CUevent begin_ = nullptr, end_ = nullptr;
-  CUdeviceptr flush_ = 0;
-};
-
-absl::Status Measure(const Client& client, const Gpu& gpu, int64_t mib) {
+absl::Status Measure(const Client& client, const BenchGpu& gpu, int64_t mib) {
   const int64_t bytes = mib << 20;
   const int64_t n = bytes / 4;
   const Params params{{"T", std::string("F32")}, {"n", n}};
@@ -103,12 +45,12 @@ absl::Status Measure(const Client& client, const Gpu& gpu, int64_t mib) {
   HONE_RETURN_IF_ERROR(served());
   HONE_RETURN_IF_ERROR(gpu.Download(received, dst));
   if (received != sent) return absl::InternalError("the served copy_1d copied wrongly");
-  HONE_RETURN_IF_ERROR(gpu.TimeUs(driver).status());
+  HONE_RETURN_IF_ERROR(gpu.ColdTimeUs(driver).status());
 
   std::vector<double> ours, theirs;
   for (int i = 0; i < kRepetitions; ++i) {
-    HONE_ASSIGN_OR_RETURN(const double a, gpu.TimeUs(served));
-    HONE_ASSIGN_OR_RETURN(const double b, gpu.TimeUs(driver));
+    HONE_ASSIGN_OR_RETURN(const double a, gpu.ColdTimeUs(served));
+    HONE_ASSIGN_OR_RETURN(const double b, gpu.ColdTimeUs(driver));
     ours.push_back(a);
     theirs.push_back(b);
   }
@@ -125,7 +67,7 @@ absl::Status Measure(const Client& client, const Gpu& gpu, int64_t mib) {
 
 absl::Status Run(const std::string& endpoint) {
   HONE_ASSIGN_OR_RETURN(const Client client, Client::Connect({.endpoint = endpoint}));
-  HONE_ASSIGN_OR_RETURN(const Gpu gpu, Gpu::Open());
+  HONE_ASSIGN_OR_RETURN(const BenchGpu gpu, BenchGpu::Open());
   for (const int64_t mib : {1, 16, 256, 4096}) HONE_RETURN_IF_ERROR(Measure(client, gpu, mib));
   return absl::OkStatus();
 }

@@ -194,5 +194,17 @@ TEST_F(ConfigTest, HelpAndVersionExitWithZero) {
   EXPECT_EQ(Load({"--check-config"}).exit_code, 0);
 }
 
+TEST_F(ConfigTest, WhenAndHowMuchToTuneIsChecked) {
+  const ConfigOutcome good =
+      Load({"--tune-when=idle", "--tune-memory=1073741824", "--tune-duty=25"});
+  ASSERT_FALSE(good.exit_code.has_value()) << good.text;
+  EXPECT_EQ(good.config.tune_when, "idle");
+  EXPECT_EQ(good.config.tune_memory_bytes_max, int64_t{1} << 30);
+  EXPECT_EQ(good.config.tune_duty_percent, 25);
+  EXPECT_THAT(Load({"--tune-when=sometimes"}).text, HasSubstr("on_request"));
+  EXPECT_THAT(Load({"--tune-memory=5"}).text, HasSubstr("1048576"));
+  EXPECT_THAT(Load({"--tune-duty=0"}).text, HasSubstr("1 to 100"));
+}
+
 }  // namespace
 }  // namespace hone

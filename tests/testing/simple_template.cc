@@ -64,6 +64,13 @@ TemplateSpec SimpleSpec(const SimpleTemplateOptions& options) {
                          .values = options.vec,
                          .default_value = options.vec.front(),
                          .per_architecture = {}}};
+  if (!options.unused.empty()) {
+    spec.base.tunables.push_back({.name = "UNUSED",
+                                  .description = {},
+                                  .values = options.unused,
+                                  .default_value = options.unused.front(),
+                                  .per_architecture = {}});
+  }
   for (const std::string& constraint : options.constraints) {
     spec.base.constraints.push_back(Parsed(constraint));
   }

@@ -13,6 +13,8 @@ struct SimpleTemplateOptions {
   std::string name = "copy";
   std::vector<int64_t> xblock = {64, 128, 256};
   std::vector<int64_t> vec = {1, 4};
+  // Values of a third tunable, UNUSED, that changes nothing; empty: there is none.
+  std::vector<int64_t> unused = {};
   // A comment in the source, so that two templates of one name differ.
   std::string body = "first";
   bool reference = true;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "absl/time/clock.h"
+#include "runtime/tune/winner.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/fake_profiler.h"
 #include "tests/testing/simple_template.h"
@@ -300,6 +301,79 @@ TEST_F(AutotunerTest, LaneThatCannotBeginIsAnError) {
 TEST_F(AutotunerTest, UnknownTunableInAnAskedConfigIsRefusedByName) {
   spec_.only = {*Config::Parse("XBLOCK=64 WARPS=2")};
   EXPECT_THAT(Tune(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("WARPS")));
+}
+
+// scenario P23
+TEST_F(AutotunerTest, CandidatesOfTheSameWorkAreMeasuredOnce) {
+  Use({.unused = {3, 1, 2}});
+  const auto outcome = Tune();
+  ASSERT_THAT(outcome, IsOk());
+  EXPECT_EQ(outcome->measured, 6);
+  EXPECT_EQ(outcome->identical, 12);
+  ASSERT_THAT(outcome->measurements, SizeIs(18));
+  for (const Measurement& measurement : outcome->measurements) {
+    const Config& config = measurement.config;
+    const std::string text = config.ToString();
+    const bool first = measurement.same_work_as.empty();
+    EXPECT_EQ(profiler_.checks_of(text), first ? 1 : 0) << text;
+    if (first) continue;
+    const Measurement& original = recorder_.by_config_.at(measurement.same_work_as);
+    EXPECT_EQ(measurement.samples_ns, original.samples_ns) << text;
+    EXPECT_EQ(measurement.paired_ratio, original.paired_ratio) << text;
+    EXPECT_TRUE(measurement.verified) << text;
+  }
+}
+
+// scenario P23
+TEST_F(AutotunerTest, OfTheSameWorkTheFirstDeclaredWinsAndTheRunnerUpIsOtherWork) {
+  Use({.unused = {3, 1, 2}});
+  const auto outcome = Tune();
+  ASSERT_THAT(outcome, IsOk());
+  const auto space = ConfigSpace::Create(spec_.kernel_template, spec_.problem,
+                                         spec_.device.architecture, spec_.device.Facts());
+  const auto choice = ChooseWinner(*space, outcome->measurements);
+  ASSERT_TRUE(choice && choice->runner_up);
+  const Measurement& winner = outcome->measurements[choice->winner];
+  EXPECT_THAT(winner.config.ToString(), HasSubstr("UNUSED=3"));
+  EXPECT_FALSE(AreSameWork(winner, outcome->measurements[*choice->runner_up]));
+}
+
+TEST_F(AutotunerTest, ARejectionHoldsForTheSameWork) {
+  Use({.unused = {1, 2}});
+  profiler_.RejectOnCheck("XBLOCK=64 VEC=4 UNUSED=1", {.kind = RejectionKind::kWrongResult});
+  profiler_.RejectOnCheck("XBLOCK=64 VEC=4 UNUSED=2", {.kind = RejectionKind::kWrongResult});
+  ASSERT_THAT(Tune(), IsOk());
+  EXPECT_EQ(KindOf("XBLOCK=64 VEC=4 UNUSED=1"), RejectionKind::kWrongResult);
+  EXPECT_EQ(KindOf("XBLOCK=64 VEC=4 UNUSED=2"), RejectionKind::kWrongResult);
+  EXPECT_EQ(profiler_.checks_of("XBLOCK=64 VEC=4 UNUSED=1") +
+                profiler_.checks_of("XBLOCK=64 VEC=4 UNUSED=2"),
+            1);
+}
+
+TEST_F(AutotunerTest, ARankedTuneTriesAShareAndSaysWhatThatMayHaveCost) {
+  spec_.ranked_share = 0.4;
+  spec_.problem = *Problem::Create(*spec_.kernel_template, {{"n", int64_t{8192}}});
+  // The estimate thinks little of few blocks with VEC=4. Of those three two are controls, so at
+  // least one of the fast ones is seen.
+  for (const char* config :
+       {"XBLOCK=64 VEC=1", "XBLOCK=128 VEC=1", "XBLOCK=256 VEC=1", "XBLOCK=64 VEC=4"}) {
+    profiler_.SetTiming(config, {1000});
+  }
+  profiler_.SetTiming("XBLOCK=128 VEC=4", {500});
+  profiler_.SetTiming("XBLOCK=256 VEC=4", {500});
+  const auto outcome = Tune();
+  ASSERT_THAT(outcome, IsOk());
+  EXPECT_EQ(outcome->measured, 5);
+  EXPECT_EQ(outcome->left_out, 1);
+  EXPECT_DOUBLE_EQ(outcome->ranking_regret, 1.0);
+}
+
+TEST_F(AutotunerTest, AStrategyThatChoosesByResultsCannotBeRanked) {
+  spec_.ranked_share = 0.5;
+  spec_.strategy = "local";
+  const auto outcome = Tune();
+  EXPECT_THAT(outcome, StatusIs(absl::StatusCode::kInvalidArgument, testing::_));
+  EXPECT_THAT(outcome.status().message(), HasSubstr("ranked_share"));
 }
 
 }  // namespace

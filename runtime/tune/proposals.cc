@@ -1,0 +1,76 @@
+#include "runtime/tune/proposals.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/tune/search_space.h"
+
+namespace hone {
+namespace {
+
+// The default, priors, and winners from elsewhere.
+std::vector<Config> Seeds(const TuneSpec& spec, const ConfigSpace& space) {
+  std::vector<Config> seeds;
+  if (auto config = space.Default(); config.ok()) seeds.push_back(*std::move(config));
+  for (const Config& prior : space.Priors()) seeds.push_back(prior);
+  seeds.insert(seeds.end(), spec.seeds.begin(), spec.seeds.end());
+  return seeds;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(
+    const TuneSpec& spec, const ConfigSpace& space, const std::vector<Measurement>& known) {
+  auto proposals = std::unique_ptr<Proposals>(new Proposals());
+  const SearchSpacePtr search_space = SearchSpace::Of(space);
+  const SearchBudget budget{
+      .evaluations_max = spec.evaluations_max,
+      .other_limit = spec.time_max != absl::InfiniteDuration() || spec.patience > 0};
+  HONE_ASSIGN_OR_RETURN(auto strategy, MakeStrategy(spec.strategy, search_space, Seeds(spec, space),
+                                                    budget, spec.seed));
+  int64_t left =
+      spec.evaluations_max > 0 ? spec.evaluations_max : std::numeric_limits<int64_t>::max();
+  const bool learns = strategy->learns();
+  if (learns) {
+    for (const Measurement& measurement : known) {
+      if (!search_space->PointOf(measurement.config)) continue;
+      strategy->Observe(measurement);
+      ++proposals->reused_;
+    }
+    left = std::max<int64_t>(0, left - proposals->reused_);
+  }
+  while (left > 0 && (!learns || proposals->first_.empty())) {
+    std::optional<Config> config = strategy->Next();
+    if (!config) break;
+    proposals->first_.push_back(*std::move(config));
+    --left;
+  }
+  if (proposals->first_.empty() && proposals->reused_ == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no config of template '", spec.kernel_template->name(),
+                     "' satisfies its constraints for ", spec.problem.ToString()));
+  }
+  if (!learns || proposals->first_.empty()) return proposals;
+  const double unknown = search_space->size() - static_cast<double>(proposals->reused_) - 1;
+  proposals->later_ = static_cast<int64_t>(std::clamp(unknown, 0.0, static_cast<double>(left)));
+  MutexLock lock(&proposals->mutex_);
+  proposals->strategy_ = std::move(strategy);
+  return proposals;
+}
+
+std::optional<Config> Proposals::Next() {
+  MutexLock lock(&mutex_);
+  if (strategy_ == nullptr || proposed_ == later_) return std::nullopt;
+  ++proposed_;
+  return strategy_->Next();
+}
+
+void Proposals::Teach(const Measurement& measurement) {
+  MutexLock lock(&mutex_);
+  if (strategy_ != nullptr) strategy_->Observe(measurement);
+}
+
+}  // namespace hone
