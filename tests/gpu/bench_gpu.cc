@@ -62,6 +62,30 @@ absl::StatusOr<double> BenchGpu::TimeUs(const std::function<absl::Status()>& wor
   return ms * 1e3;
 }
 
+absl::StatusOr<std::vector<double>> BenchGpu::TimesUs(int count,
+                                                      const std::function<absl::Status()>& work) {
+  while (marks_.size() < static_cast<size_t>(count) + 1) {
+    CUevent mark = nullptr;
+    HONE_CUDA_RETURN_IF_ERROR(*driver_, EventCreate(&mark, CU_EVENT_DEFAULT));
+    marks_.push_back(mark);
+  }
+  // The first run covers the hand-over of the second, and so on.
+  HONE_RETURN_IF_ERROR(work());
+  HONE_CUDA_RETURN_IF_ERROR(*driver_, EventRecord(marks_[0], nullptr));
+  for (int i = 1; i <= count; ++i) {
+    HONE_RETURN_IF_ERROR(work());
+    HONE_CUDA_RETURN_IF_ERROR(*driver_, EventRecord(marks_[static_cast<size_t>(i)], nullptr));
+  }
+  HONE_CUDA_RETURN_IF_ERROR(*driver_, EventSynchronize(marks_[static_cast<size_t>(count)]));
+  std::vector<double> times_us;
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    float ms = 0;
+    HONE_CUDA_RETURN_IF_ERROR(*driver_, EventElapsedTime(&ms, marks_[i], marks_[i + 1]));
+    times_us.push_back(ms * 1e3);
+  }
+  return times_us;
+}
+
 absl::StatusOr<double> BenchGpu::ColdTimeUs(const std::function<absl::Status()>& work) const {
   HONE_CUDA_RETURN_IF_ERROR(*driver_, MemsetD8Async(flush_, 0x5a, kFlushBytes, nullptr));
   return TimeUs(work);

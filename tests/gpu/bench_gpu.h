@@ -28,12 +28,16 @@ class BenchGpu {
 
   // Of the work alone, by events on the default stream.
   absl::StatusOr<double> TimeUs(const std::function<absl::Status()>& work) const;
-  // The same after the L2 was flushed.
+  // Of `count` times the work, handed over together so that the device never waits for the host:
+  // the time from one end to the next.
+  absl::StatusOr<std::vector<double>> TimesUs(int count, const std::function<absl::Status()>& work);
+  // TimeUs after the L2 was flushed.
   absl::StatusOr<double> ColdTimeUs(const std::function<absl::Status()>& work) const;
 
  private:
   const CudaDriver* driver_ = nullptr;
   CUevent begin_ = nullptr, end_ = nullptr;
+  std::vector<CUevent> marks_;
   CUdeviceptr flush_ = 0;
 };
 
