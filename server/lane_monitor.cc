@@ -29,6 +29,11 @@ void MonitoredProfiler::Report(const absl::Status& status) {
   }
 }
 
+void MonitoredProfiler::WarmUp() {
+  monitor_->Set("measuring");
+  profiler_->WarmUp();
+}
+
 absl::Status MonitoredProfiler::Begin(const ProfileProblem& problem) {
   monitor_->Set("measuring");
   absl::Status status = profiler_->Begin(problem);

@@ -42,6 +42,7 @@ class MonitoredProfiler : public Profiler {
       : profiler_(std::move(profiler)), monitor_(std::move(monitor)) {}
 
   absl::StatusOr<DeviceInfo> Info() override { return profiler_->Info(); }
+  void WarmUp() override;
   absl::Status Begin(const ProfileProblem& problem) override;
   absl::StatusOr<CheckResult> Check(const ProfileCandidate& candidate) override;
   absl::StatusOr<SampleResult> Sample(int64_t candidate_id, int count) override;

@@ -84,6 +84,9 @@ class Profiler {
 
   virtual absl::StatusOr<DeviceInfo> Info() = 0;
 
+  // Takes up the device, as the next call would do anyway: time that a caller can use for other
+  // things. What fails here fails again there.
+  virtual void WarmUp() {}
   // Allocates and fills inputs and runs the references. Ends the problem before it, if any.
   virtual absl::Status Begin(const ProfileProblem& problem) = 0;
   // Loads the candidate and checks its outputs at the tuned size and at `check_sizes`; keeps it

@@ -53,6 +53,7 @@ class WorkerProfiler : public Profiler {
   ~WorkerProfiler() override;
 
   absl::StatusOr<DeviceInfo> Info() override { return options_.device; }
+  void WarmUp() override { EnsureWorker().IgnoreError(); }
   absl::Status Begin(const ProfileProblem& problem) override;
   absl::StatusOr<CheckResult> Check(const ProfileCandidate& candidate) override;
   absl::StatusOr<SampleResult> Sample(int64_t candidate_id, int count) override;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -57,7 +58,11 @@ class TuneSession {
                                               spec_.device.architecture, facts_));
     space_ = std::make_unique<ConfigSpace>(std::move(space));
     HONE_RETURN_IF_ERROR(Plan());
-    if (!work_.empty()) HONE_RETURN_IF_ERROR(Measure());
+    if (work_.empty()) {
+      RecordInvalidPoints();
+    } else {
+      HONE_RETURN_IF_ERROR(Measure());
+    }
     return Finish();
   }
 
@@ -100,7 +105,6 @@ class TuneSession {
     int64_t work_bytes = 0, work_flops = 0;
     HONE_RETURN_IF_ERROR(EvaluateWork(candidates, &work_bytes, &work_flops));
     observer_.OnStarted(planned, reused_, default_.value_or(Config()), work_bytes, work_flops);
-    if (spec_.only.empty()) RecordInvalidPoints();
     return absl::OkStatus();
   }
 
@@ -161,7 +165,7 @@ class TuneSession {
   }
 
   void RecordInvalidPoints() {
-    if (space_->product_size() > kRecordedProductMax) return;
+    if (!spec_.only.empty() || space_->product_size() > kRecordedProductMax) return;
     for (int64_t i = 0; i < space_->product_size(); ++i) {
       const Config config = space_->At(i);
       if (entries_.contains(config)) continue;
@@ -211,9 +215,7 @@ class TuneSession {
   }
 
   absl::Status Measure() {
-    const CandidateBuilder builder = Builder();
-    HONE_RETURN_IF_ERROR(Begin(builder));
-    absl::Status status = CheckAll(builder);
+    absl::Status status = CheckAll(Builder());
     if (status.ok() && !Stopping()) status = Race();
     for (auto& [config, entry] : entries_) {
       if (entry.id >= 0) profiler_.Forget(entry.id);
@@ -229,8 +231,7 @@ class TuneSession {
     return absl::OkStatus();
   }
 
-  absl::Status Begin(const CandidateBuilder& builder) {
-    observer_.OnProgress(0, static_cast<int64_t>(work_.size()), "compiling");
+  absl::StatusOr<ProfileProblem> MakeProblem(const CandidateBuilder& builder) {
     ProfileProblem problem;
     problem.sizes = spec_.problem.dynamic_sizes();
     problem.policy = spec_.policy;
@@ -238,19 +239,21 @@ class TuneSession {
     HONE_ASSIGN_OR_RETURN(problem.arguments, builder.Outline(work_.front()));
     problem.launch_timeout = spec_.launch_timeout;
     problem.memory_bytes_max = spec_.memory_bytes_max;
-    unverified_ = problem.check.references.empty();
-    return profiler_.Begin(problem);
+    return problem;
+  }
+
+  // The default first: without a reference the others are compared with it.
+  std::optional<Config> PutDefaultFirst() {
+    const auto found = default_ ? std::find(work_.begin(), work_.end(), *default_) : work_.end();
+    if (found == work_.end()) return std::nullopt;
+    std::rotate(work_.begin(), found, found + 1);
+    return default_;
   }
 
   absl::Status CheckAll(const CandidateBuilder& builder) {
     const auto total = static_cast<int64_t>(work_.size()) + later_;
-    // The default first: without a reference the others are compared with it.
-    std::optional<Config> first;
-    if (default_ && std::find(work_.begin(), work_.end(), *default_) != work_.end()) {
-      first = default_;
-      std::erase(work_, *default_);
-      work_.insert(work_.begin(), *default_);
-    }
+    std::optional<Config> first = PutDefaultFirst();
+    observer_.OnProgress(0, total, "compiling");
     size_t next = 0;
     const int threads =
         static_cast<int>(std::min<int64_t>(total, std::max(1, compiler_->parallelism())));
@@ -261,6 +264,16 @@ class TuneSession {
           return proposals_ == nullptr ? std::nullopt : proposals_->Next();
         },
         threads, /*learning=*/later_ > 0);
+    // The device is taken up and references are compiled beside the first candidates.
+    absl::StatusOr<ProfileProblem> problem = absl::UnknownError("not made");
+    std::thread make_problem([&] { problem = MakeProblem(builder); });
+    std::thread warm_up([this] { profiler_.WarmUp(); });
+    RecordInvalidPoints();
+    make_problem.join();
+    warm_up.join();
+    HONE_RETURN_IF_ERROR(problem.status());
+    unverified_ = problem->check.references.empty();
+    HONE_RETURN_IF_ERROR(profiler_.Begin(*problem));
     for (int64_t done = 0;; ++done) {
       observer_.OnProgress(done, total, "measuring");
       if (Stopping()) return absl::OkStatus();

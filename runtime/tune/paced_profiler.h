@@ -18,6 +18,7 @@ class PacedProfiler : public Profiler {
       : profiler_(profiler), duty_(duty), cancelled_(std::move(cancelled)) {}
 
   absl::StatusOr<DeviceInfo> Info() override { return profiler_.Info(); }
+  void WarmUp() override { profiler_.WarmUp(); }
   absl::Status Begin(const ProfileProblem& problem) override;
   absl::StatusOr<CheckResult> Check(const ProfileCandidate& candidate) override;
   absl::StatusOr<SampleResult> Sample(int64_t candidate_id, int count) override;
