@@ -113,7 +113,8 @@ class TuneSession {
     if (spec_.ranked_share <= 0 || spec_.ranked_share >= 1) return absl::OkStatus();
     if (proposals_->later() > 0) {
       return absl::InvalidArgumentError(
-          "ranked_share: the strategy chooses by results; give strategy exhaustive or random");
+          "ranked_share: needs a list of the configs; give strategy exhaustive or random, and a "
+          "budget of evaluations where the space has more than 4096");
     }
     std::vector<Config> always = space_->Priors();
     if (default_) always.push_back(*default_);
@@ -263,7 +264,7 @@ class TuneSession {
           if (next < work_.size()) return work_[next++];
           return proposals_ == nullptr ? std::nullopt : proposals_->Next();
         },
-        threads, /*learning=*/later_ > 0);
+        threads, /*learning=*/proposals_ != nullptr && proposals_->learns());
     // The device is taken up and references are compiled beside the first candidates.
     absl::StatusOr<ProfileProblem> problem = absl::UnknownError("not made");
     std::thread make_problem([&] { problem = MakeProblem(builder); });

@@ -11,6 +11,9 @@
 namespace hone {
 namespace {
 
+// More configs than this are not listed beforehand: a list of millions takes gigabytes.
+constexpr int64_t kListedMax = 4096;
+
 // The default, priors, and winners from elsewhere.
 std::vector<Config> Seeds(const TuneSpec& spec, const ConfigSpace& space) {
   std::vector<Config> seeds;
@@ -33,8 +36,10 @@ absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(
                                                     budget, spec.seed));
   int64_t left =
       spec.evaluations_max > 0 ? spec.evaluations_max : std::numeric_limits<int64_t>::max();
-  const bool learns = strategy->learns();
-  if (learns) {
+  proposals->learns_ = strategy->learns();
+  const bool listed =
+      !proposals->learns_ && (search_space->size() <= kListedMax || left <= kListedMax);
+  if (!listed) {
     for (const Measurement& measurement : known) {
       if (!search_space->PointOf(measurement.config)) continue;
       strategy->Observe(measurement);
@@ -42,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(
     }
     left = std::max<int64_t>(0, left - proposals->reused_);
   }
-  while (left > 0 && (!learns || proposals->first_.empty())) {
+  while (left > 0 && (listed || proposals->first_.empty())) {
     std::optional<Config> config = strategy->Next();
     if (!config) break;
     proposals->first_.push_back(*std::move(config));
@@ -53,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(
         absl::StrCat("no config of template '", spec.kernel_template->name(),
                      "' satisfies its constraints for ", spec.problem.ToString()));
   }
-  if (!learns || proposals->first_.empty()) return proposals;
+  if (listed || proposals->first_.empty()) return proposals;
   const double unknown = search_space->size() - static_cast<double>(proposals->reused_) - 1;
   proposals->later_ = static_cast<int64_t>(std::clamp(unknown, 0.0, static_cast<double>(left)));
   MutexLock lock(&proposals->mutex_);

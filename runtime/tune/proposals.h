@@ -16,12 +16,14 @@
 
 namespace hone {
 
-// A strategy that needs no results is asked for everything at once; one that learns is asked for a
-// first candidate, and for the others as compile threads run dry. Thread-safe.
+// In a small space a strategy that needs no results is asked for everything at once. One that
+// learns, and any in a large space, is asked for a first candidate, and for the others as compile
+// threads run dry. Thread-safe.
 class Proposals {
  public:
-  // `known`: results that need not be measured again. They teach a strategy that learns, and take
-  // their place in its budget. FAILED_PRECONDITION if the space is empty; errors of MakeStrategy.
+  // `known`: results that need not be measured again. They teach a strategy that is asked bit by
+  // bit, and take their place in its budget. FAILED_PRECONDITION if the space is empty; errors of
+  // MakeStrategy.
   static absl::StatusOr<std::unique_ptr<Proposals>> Create(const TuneSpec& spec,
                                                            const ConfigSpace& space,
                                                            const std::vector<Measurement>& known);
@@ -30,6 +32,8 @@ class Proposals {
   const std::vector<Config>& first() const { return first_; }
   // How many Next will give at most.
   int64_t later() const { return later_; }
+  // Results change what Next gives.
+  bool learns() const { return learns_; }
   // Known results that stand for an evaluation, besides those among first().
   int64_t reused() const { return reused_; }
 
@@ -43,6 +47,7 @@ class Proposals {
 
   std::vector<Config> first_;
   int64_t later_ = 0;
+  bool learns_ = false;
   int64_t reused_ = 0;
   Mutex mutex_;
   std::unique_ptr<SearchStrategy> strategy_ ABSL_GUARDED_BY(mutex_);  // nullptr: nothing follows

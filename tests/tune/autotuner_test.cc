@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "absl/time/clock.h"
 #include "runtime/tune/winner.h"
@@ -374,6 +375,20 @@ TEST_F(AutotunerTest, AStrategyThatChoosesByResultsCannotBeRanked) {
   const auto outcome = Tune();
   EXPECT_THAT(outcome, StatusIs(absl::StatusCode::kInvalidArgument, testing::_));
   EXPECT_THAT(outcome.status().message(), HasSubstr("ranked_share"));
+}
+
+TEST_F(AutotunerTest, ALargeSpaceIsCoveredBitByBitInDeclarationOrder) {
+  std::vector<int64_t> many(2500);
+  std::iota(many.begin(), many.end(), 1);
+  Use({.xblock = {64}, .vec = {1, 4}, .unused = many});
+  spec_.strategy = "exhaustive";
+  spec_.patience = 20;
+  const auto outcome = Tune();
+  ASSERT_THAT(outcome, IsOk());
+  EXPECT_EQ(recorder_.candidates_, 5000);
+  EXPECT_THAT(outcome->stopped_early, HasSubstr("no faster candidate in 20"));
+  EXPECT_LT(outcome->measurements.size(), 100u);
+  EXPECT_TRUE(recorder_.by_config_.contains("XBLOCK=64 VEC=1 UNUSED=1"));
 }
 
 }  // namespace
