@@ -233,6 +233,7 @@ v1::MeasurementInfo ToProto(const Measurement& measurement, const WorkAmount& wo
   proto.set_memory_clock_mhz(measurement.memory_clock_mhz);
   proto.set_paired_ratio(measurement.paired_ratio);
   proto.set_unstable(measurement.unstable);
+  proto.set_other_processes(measurement.other_processes);
   proto.set_same_work_as(measurement.same_work_as);
   proto.set_artifact_sha256(measurement.artifact_sha256);
   return proto;

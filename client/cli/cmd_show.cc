@@ -63,6 +63,9 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
   const auto shaken =
       std::find_if(timed.begin(), timed.end(), [](const auto& m) { return !m.unstable().empty(); });
   if (shaken != timed.end()) std::cout << "\nunstable: " << shaken->unstable();
+  int others = 0;
+  for (const auto& m : timed) others = std::max(others, m.other_processes());
+  if (others > 0) std::cout << "\nother processes were on the device: " << others;
   const bool twins = std::any_of(timed.begin(), timed.end(),
                                  [](const auto& m) { return !m.same_work_as().empty(); });
   if (twins) std::cout << "\n= the same code and launches as another config, measured with it";

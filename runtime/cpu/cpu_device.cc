@@ -107,7 +107,10 @@ class CpuDevice : public Device {
     return std::chrono::duration<double, std::nano>(end - start).count();
   }
   DeviceCondition Condition() override {
-    return {.clock_mhz = CurrentClockMhz(), .memory_clock_mhz = 0, .slowed_down = {}};
+    return {.clock_mhz = CurrentClockMhz(),
+            .memory_clock_mhz = 0,
+            .slowed_down = {},
+            .other_processes = -1};
   }
 
  private:

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/cuda/cuda_device_info.h"
 #include "runtime/cuda/nvml.h"
@@ -24,6 +26,8 @@ constexpr int64_t kMemoryReserve = 32 << 20;
 constexpr int64_t kEventNs = 5'000;
 constexpr int64_t kStepNs = 5'000;
 constexpr int64_t kGraphNs = 50'000;
+// Asking NVML for the processes takes longer than some kernels.
+constexpr absl::Duration kCensusInterval = absl::Milliseconds(250);
 
 class CudaLoadedModule : public LoadedModule {
  public:
@@ -82,6 +86,7 @@ class CudaDevice : public Device {
  private:
   CudaDevice(const CudaDriver& driver, DeviceInfo info) : driver_(driver), info_(std::move(info)) {}
   absl::Status Start(const Artifact& support);
+  int OtherProcesses();
   // The time between two events around what `enqueue` puts on the stream, which is kept busy for
   // `busy_ns` before, so that the host is done by then.
   template <typename Enqueue>
@@ -98,6 +103,8 @@ class CudaDevice : public Device {
   CUevent end_ = nullptr;
   std::optional<SupportKernels> support_;
   CUdeviceptr flush_ = 0;
+  absl::Time next_census_ = absl::InfinitePast();
+  int other_processes_ = -1;
 };
 
 absl::StatusOr<std::unique_ptr<Device>> CudaDevice::Create(const CudaDriver& driver, int index,
@@ -300,7 +307,17 @@ DeviceCondition CudaDevice::Condition() {
   if (nvml_ == nullptr) return {};
   return {.clock_mhz = nvml_->SmClockMhz(pci_bus_id_),
           .memory_clock_mhz = nvml_->MemoryClockMhz(pci_bus_id_),
-          .slowed_down = nvml_->SlowedDown(pci_bus_id_)};
+          .slowed_down = nvml_->SlowedDown(pci_bus_id_),
+          .other_processes = OtherProcesses()};
+}
+
+int CudaDevice::OtherProcesses() {
+  const absl::Time now = absl::Now();
+  if (now >= next_census_) {
+    next_census_ = now + kCensusInterval;
+    other_processes_ = std::max(nvml_->Activity(pci_bus_id_).processes - 1, -1);
+  }
+  return other_processes_;
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ struct DeviceCondition {
   // Protection that holds the clocks down, "thermal" or "power brake"; empty: none. A power limit
   // is not among them: heavy kernels always meet it.
   std::string slowed_down;
+  // Besides this one, with something on the device; -1: not told.
+  int other_processes = -1;
 };
 
 // Launches that run in order as one unit of work, without the host between them. Belongs to the

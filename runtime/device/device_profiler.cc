@@ -324,6 +324,7 @@ absl::StatusOr<SampleResult> DeviceProfiler::TakeSamples(const Loaded& loaded, i
   result.clock_mhz = condition.clock_mhz;
   result.memory_clock_mhz = condition.memory_clock_mhz;
   result.slowed_down = condition.slowed_down;
+  result.other_processes = condition.other_processes;
   HONE_ASSIGN_OR_RETURN(result.rejection, tuned_->FindDamage());
   return result;
 }

@@ -72,6 +72,7 @@ struct SampleResult {
   int memory_clock_mhz = 0;  // 0: unknown
   // Why the device ran slower than it can ("thermal"), if it says so.
   std::string slowed_down;
+  int other_processes = -1;  // on the device; -1: unknown
 };
 
 // Not thread-safe; one caller at a time. A candidate's failure is a Rejection; a Status means that

@@ -52,6 +52,8 @@ struct Measurement {
   std::string compiler_build;  // provenance
   int clock_mhz = 0;           // of the multiprocessors, at the last sample; 0: unknown
   int memory_clock_mhz = 0;    // likewise
+  // Besides ours on the device, the most that were seen while it was sampled; -1: unknown.
+  int other_processes = -1;
   // Median over the rounds of the final of this time over the fastest finalist's; 0: was not in it.
   double paired_ratio = 0;
   // Something disturbed its samples and did not go away: what. Empty: nothing did.

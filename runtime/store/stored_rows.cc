@@ -163,6 +163,7 @@ std::string EncodeMeasurement(const Measurement& measurement) {
       .Int("memory_clock_mhz", measurement.memory_clock_mhz)
       .Double("paired_ratio", measurement.paired_ratio)
       .Text("unstable", measurement.unstable)
+      .Int("other_processes", measurement.other_processes)
       .Text("same_work_as", measurement.same_work_as);
   return writer.text();
 }
@@ -195,6 +196,9 @@ absl::StatusOr<Measurement> DecodeMeasurement(const std::string& record) {
     measurement.memory_clock_mhz = static_cast<int>(reader.Int("memory_clock_mhz"));
     measurement.paired_ratio = reader.Double("paired_ratio");
     measurement.unstable = reader.Text("unstable");
+  }
+  if (reader.Has("other_processes")) {
+    measurement.other_processes = static_cast<int>(reader.Int("other_processes"));
   }
   if (reader.Has("same_work_as")) measurement.same_work_as = reader.Text("same_work_as");
   return Finish(reader, std::move(measurement));

@@ -371,6 +371,7 @@ class TuneSession {
     measurement.samples_ns = std::move(first.samples_ns);
     measurement.clock_mhz = first.clock_mhz;
     measurement.memory_clock_mhz = first.memory_clock_mhz;
+    measurement.other_processes = first.other_processes;
     Summarise(measurement);
     best_ns_ = std::min(best_ns_, measurement.median_ns);
     Entry& entry = entries_[measurement.config];

@@ -122,6 +122,8 @@ class RoundSampler {
                                        result.samples_ns.end());
         measurement->clock_mhz = result.clock_mhz;
         measurement->memory_clock_mhz = result.memory_clock_mhz;
+        measurement->other_processes =
+            std::max(measurement->other_processes, result.other_processes);
         if (!round.disturbance.empty()) measurement->unstable = round.disturbance;
       }
       Summarise(*measurement);

@@ -249,6 +249,7 @@ wire::SampleReply ToWire(const SampleResult& result) {
   message.set_clock_mhz(result.clock_mhz);
   message.set_memory_clock_mhz(result.memory_clock_mhz);
   message.set_slowed_down(result.slowed_down);
+  message.set_other_processes(result.other_processes);
   return message;
 }
 
@@ -259,6 +260,7 @@ absl::StatusOr<SampleResult> FromWire(const wire::SampleReply& message) {
   result.clock_mhz = message.clock_mhz();
   result.memory_clock_mhz = message.memory_clock_mhz();
   result.slowed_down = message.slowed_down();
+  result.other_processes = message.other_processes();
   return result;
 }
 

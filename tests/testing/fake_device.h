@@ -93,7 +93,7 @@ class FakeDevice : public Device {
       LoadedModule& module, const std::vector<ResolvedLaunch>& launches) override;
   absl::StatusOr<double> TimeSequenceNs(LaunchSequence& sequence) override;
   DeviceCondition Condition() override {
-    return {.clock_mhz = 1980, .memory_clock_mhz = 3201, .slowed_down = {}};
+    return {.clock_mhz = 1980, .memory_clock_mhz = 3201, .slowed_down = {}, .other_processes = 0};
   }
 
  private:
