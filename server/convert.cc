@@ -209,6 +209,24 @@ v1::CompilerStatus ToProto(const CompilerInfo& compiler) {
   return proto;
 }
 
+v1::Ceiling ToProto(const Ceiling& ceiling) {
+  v1::Ceiling proto;
+  proto.set_name(ceiling.name);
+  proto.set_value(ceiling.value);
+  proto.set_unit(ceiling.unit);
+  proto.set_how(ceiling.how);
+  return proto;
+}
+
+v1::DeviceCeilings ToProto(const DeviceCeilings& ceilings) {
+  v1::DeviceCeilings proto;
+  for (const Ceiling& ceiling : ceilings.ceilings) *proto.add_ceilings() = ToProto(ceiling);
+  proto.set_measured_at_unix_ms(ceilings.measured_at_unix_ms);
+  proto.set_driver(ceilings.driver);
+  proto.set_clock_mhz(ceilings.clock_mhz);
+  return proto;
+}
+
 v1::MeasurementInfo ToProto(const Measurement& measurement, const WorkAmount& work) {
   v1::MeasurementInfo proto;
   proto.set_config(measurement.config.ToString());

@@ -11,6 +11,7 @@
 #include "hone/v1/kernel_service.pb.h"
 #include "runtime/cache/kernel_cache.h"
 #include "runtime/compile/compiler.h"
+#include "runtime/kernel/device_ceilings.h"
 #include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/measurement.h"
@@ -44,6 +45,9 @@ v1::DeviceFingerprint ToProto(const DeviceFingerprint& fingerprint);
 v1::ArtifactInfo ToProto(const Artifact& artifact, const std::string& log_id = "");
 v1::Rejection ToProto(const Rejection& rejection);
 v1::CompilerStatus ToProto(const CompilerInfo& compiler);
+
+v1::Ceiling ToProto(const Ceiling& ceiling);
+v1::DeviceCeilings ToProto(const DeviceCeilings& ceilings);
 
 // What one run does at least; nothing is known when both are 0.
 struct WorkAmount {

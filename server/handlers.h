@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ void ListHeaderSets(ServiceContext& context,
 void ListTunings(ServiceContext& context,
                  CallPtr<v1::ListTuningsRequest, v1::ListTuningsResponse> call);
 void GetTuning(ServiceContext& context, CallPtr<v1::GetTuningRequest, v1::GetTuningResponse> call);
+void ExplainTuning(ServiceContext& context,
+                   CallPtr<v1::ExplainTuningRequest, v1::ExplainTuningResponse> call);
 void GetStatus(ServiceContext& context, CallPtr<v1::GetStatusRequest, v1::GetStatusResponse> call);
 void ExplainKey(ServiceContext& context,
                 CallPtr<v1::ExplainKeyRequest, v1::ExplainKeyResponse> call);
@@ -65,6 +68,21 @@ class HeaderSetUpload {
 // ---- Shared by several groups.
 // A template as a request names it. NOT_FOUND says what there is.
 absl::StatusOr<CatalogEntryPtr> FindTemplate(ServiceContext& context, const v1::TemplateRef& ref);
+
+// One stored tuning and what it stands for.
+struct FoundTuning {
+  TuningRecord record;
+  std::vector<Measurement> measurements;
+  // The present template of its name and the problem; absent when the template is gone or its code
+  // has changed.
+  KernelTemplatePtr kernel_template;
+  std::optional<Problem> problem;
+  v1::TuningSummary summary;
+};
+// INVALID_ARGUMENT unless the text can be a key's beginning.
+absl::Status CheckKeyPrefix(const std::string& key);
+// NOT_FOUND, or INVALID_ARGUMENT for a beginning that several keys have. Blocks on the store.
+absl::StatusOr<FoundTuning> FindTuning(ServiceContext& context, const std::string& key_prefix);
 
 // The template of a tune: named, or sent along, which registers it. Blocks on the store.
 absl::StatusOr<CatalogEntryPtr> TemplateToTune(ServiceContext& context, const Engine& engine,

@@ -58,6 +58,14 @@ void MonitoredProfiler::End() {
   if (!failed_) monitor_->Set("idle");
 }
 
+// A lane that measures no ceilings may measure kernels all the same.
+absl::StatusOr<DeviceCeilings> MonitoredProfiler::MeasureCeilings(int64_t memory_bytes_max) {
+  if (!failed_) monitor_->Set("measuring");
+  auto ceilings = profiler_->MeasureCeilings(memory_bytes_max);
+  if (!failed_) monitor_->Set("idle");
+  return ceilings;
+}
+
 void MonitoredProfiler::Release() {
   profiler_->Release();
   if (!failed_) monitor_->Set("idle");

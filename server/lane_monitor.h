@@ -48,6 +48,7 @@ class MonitoredProfiler : public Profiler {
   absl::StatusOr<SampleResult> Sample(int64_t candidate_id, int count) override;
   void Forget(int64_t candidate_id) override { profiler_->Forget(candidate_id); }
   void End() override;
+  absl::StatusOr<DeviceCeilings> MeasureCeilings(int64_t memory_bytes_max) override;
   void Release() override;
 
  private:

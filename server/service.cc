@@ -172,6 +172,12 @@ grpc::ServerUnaryReactor* KernelServiceImpl::GetTuning(Context* call, const Byte
   return StartUnary(call, request, response, {"GetTuning", Role::kReader}, &hone::GetTuning);
 }
 
+grpc::ServerUnaryReactor* KernelServiceImpl::ExplainTuning(Context* call, const Bytes* request,
+                                                           Bytes* response) {
+  return StartUnary(call, request, response, {"ExplainTuning", Role::kReader},
+                    &hone::ExplainTuning);
+}
+
 grpc::ServerUnaryReactor* KernelServiceImpl::GetStatus(Context* call, const Bytes* request,
                                                        Bytes* response) {
   return StartUnary(call, request, response, {"GetStatus", Role::kReader}, &hone::GetStatus);

@@ -13,8 +13,10 @@ namespace hone {
 
 // Bytes come and go as they are: requests are parsed here, so that a broken one is explained by
 // field.
+using RawExplainService =
+    v1::KernelService::WithRawCallbackMethod_ExplainTuning<v1::KernelService::Service>;
 using RawHeaderSetService = v1::KernelService::WithRawCallbackMethod_RegisterHeaderSet<
-    v1::KernelService::WithRawCallbackMethod_ListHeaderSets<v1::KernelService::Service>>;
+    v1::KernelService::WithRawCallbackMethod_ListHeaderSets<RawExplainService>>;
 using RawKernelService = v1::KernelService::WithRawCallbackMethod_GetKernel<
     v1::KernelService::WithRawCallbackMethod_GetArtifact<
         v1::KernelService::WithRawCallbackMethod_Compile<
@@ -56,6 +58,7 @@ class KernelServiceImpl : public RawKernelService {
   Unary* ListHeaderSets(Context* call, const Bytes* request, Bytes* response) override;
   Unary* ListTunings(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetTuning(Context* call, const Bytes* request, Bytes* response) override;
+  Unary* ExplainTuning(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetStatus(Context* call, const Bytes* request, Bytes* response) override;
   Unary* ExplainKey(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetLog(Context* call, const Bytes* request, Bytes* response) override;

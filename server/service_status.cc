@@ -15,7 +15,7 @@
 namespace hone {
 namespace {
 
-void AddEngine(Engine& engine, v1::GetStatusResponse& response) {
+void AddEngine(Engine& engine, KernelStore& store, v1::GetStatusResponse& response) {
   const std::vector<DeviceInfo> devices = engine.cache->Devices();
   for (size_t i = 0; i < devices.size(); ++i) {
     const LaneState lane = engine.lanes.at(i)->Get();
@@ -28,6 +28,11 @@ void AddEngine(Engine& engine, v1::GetStatusResponse& response) {
     status->set_state(lane.state);
     status->set_detail(lane.detail);
     status->set_worker_pid(lane.worker_pid);
+    // Best effort: a store that cannot be read is told of elsewhere.
+    if (const auto ceilings = store.GetCeilings(devices[i].fingerprint.Key());
+        ceilings.ok() && ceilings->has_value()) {
+      *status->mutable_ceilings() = ToProto(**ceilings);
+    }
   }
   for (const CompilerInfo& compiler : engine.compiler->Compilers()) {
     *response.add_compilers() = ToProto(compiler);
@@ -85,7 +90,7 @@ void GetStatus(ServiceContext& context, CallPtr<v1::GetStatusRequest, v1::GetSta
     response.set_listen(context.info.listen);
     response.set_caller_role(std::string(Name(call->caller().role)));
     if (Engine* engine = context.gate->Get()) {
-      AddEngine(*engine, response);
+      AddEngine(*engine, *context.store, response);
     } else {
       AddProbing(response);
     }

@@ -127,17 +127,11 @@ absl::StatusOr<std::string> KeyOf(const std::string& prefix, KernelStore& store)
 }
 
 absl::StatusOr<v1::GetTuningResponse> Get(ServiceContext& context, const std::string& prefix) {
-  HONE_ASSIGN_OR_RETURN(const std::string key, KeyOf(prefix, *context.store));
-  HONE_ASSIGN_OR_RETURN(const auto record, context.store->GetTuning(key));
-  if (!record.has_value()) {
-    return absl::NotFoundError(absl::StrCat("key: the tuning ", key, " is gone"));
-  }
-  HONE_ASSIGN_OR_RETURN(const auto measurements, context.store->GetMeasurements(key));
+  HONE_ASSIGN_OR_RETURN(FoundTuning found, FindTuning(context, prefix));
   v1::GetTuningResponse response;
-  HONE_ASSIGN_OR_RETURN(*response.mutable_summary(), Summarise(*record, measurements, context));
-  const KernelTemplatePtr kernel_template = TemplateOf(context, *record);
-  const WorkAmount work = WorkOf(*record, kernel_template.get());
-  for (const Measurement& measurement : measurements) {
+  *response.mutable_summary() = std::move(found.summary);
+  const WorkAmount work = WorkOf(found.record, found.kernel_template.get());
+  for (const Measurement& measurement : found.measurements) {
     *response.add_measurements() = ToProto(measurement, work);
   }
   FitReply(response);
@@ -145,6 +139,34 @@ absl::StatusOr<v1::GetTuningResponse> Get(ServiceContext& context, const std::st
 }
 
 }  // namespace
+
+absl::Status CheckKeyPrefix(const std::string& key) {
+  if (key.size() >= kKeyPrefixMin && key.size() <= 64 &&
+      key.find_first_not_of("0123456789abcdef") == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return InvalidField("key",
+                      absl::StrCat("'", BoundedUtf8(key, 80), "' is not a key; give its first ",
+                                   kKeyPrefixMin, " to 64 lower-case hex digits"));
+}
+
+absl::StatusOr<FoundTuning> FindTuning(ServiceContext& context, const std::string& key_prefix) {
+  HONE_ASSIGN_OR_RETURN(const std::string key, KeyOf(key_prefix, *context.store));
+  HONE_ASSIGN_OR_RETURN(auto record, context.store->GetTuning(key));
+  if (!record.has_value()) {
+    return absl::NotFoundError(absl::StrCat("key: the tuning ", key, " is gone"));
+  }
+  FoundTuning found;
+  found.record = *std::move(record);
+  HONE_ASSIGN_OR_RETURN(found.measurements, context.store->GetMeasurements(key));
+  found.kernel_template = TemplateOf(context, found.record);
+  if (found.kernel_template != nullptr) {
+    auto problem = Problem::Parse(*found.kernel_template, found.record.problem);
+    if (problem.ok()) found.problem = *std::move(problem);
+  }
+  HONE_ASSIGN_OR_RETURN(found.summary, Summarise(found.record, found.measurements, context));
+  return found;
+}
 
 void ListTunings(ServiceContext& context,
                  CallPtr<v1::ListTuningsRequest, v1::ListTuningsResponse> call) {
@@ -162,12 +184,8 @@ void ListTunings(ServiceContext& context,
 }
 
 void GetTuning(ServiceContext& context, CallPtr<v1::GetTuningRequest, v1::GetTuningResponse> call) {
-  const std::string& key = call->request().key();
-  if (key.size() < kKeyPrefixMin || key.size() > 64 ||
-      key.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    return call->Fail(InvalidField(
-        "key", absl::StrCat("'", BoundedUtf8(key, 80), "' is not a key; give its first ",
-                            kKeyPrefixMin, " to 64 lower-case hex digits")));
+  if (absl::Status status = CheckKeyPrefix(call->request().key()); !status.ok()) {
+    return call->Fail(status);
   }
   RunLookup(context, call, [&context, call] {
     const auto response = Get(context, call->request().key());

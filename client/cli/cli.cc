@@ -24,6 +24,7 @@ Try it:
   hone tune copy_1d T=F32 n=2^24              measure every candidate; the best is kept
   hone list                                   what is kept
   hone show copy_1d T=F32 n=2^24              all candidates of one tuning, as bars
+  hone explain copy_1d T=F32 n=2^24           how good its winner is, and why
   hone run copy_1d T=F32 n=2^24+1 --verify    launch the served kernel and check its output
 
 Values: integers as 4096, 2^26, 64Ki, 3*2^20+1; data types as F32; choices as relu; true, false.
@@ -56,6 +57,7 @@ void AddSubcommands(CLI::App& app, Environment& environment) {
   AddCompile(app, environment);
   AddList(app, environment);
   AddShow(app, environment);
+  AddExplain(app, environment);
   AddExplainKey(app, environment);
   AddArtifact(app, environment);
 }

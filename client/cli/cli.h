@@ -35,6 +35,7 @@ struct Environment {
 void AddArtifact(CLI::App& app, Environment& environment);
 void AddCompile(CLI::App& app, Environment& environment);
 void AddDescribe(CLI::App& app, Environment& environment);
+void AddExplain(CLI::App& app, Environment& environment);
 void AddExplainKey(CLI::App& app, Environment& environment);
 void AddGet(CLI::App& app, Environment& environment);
 void AddHeaders(CLI::App& app, Environment& environment);

@@ -95,25 +95,12 @@ void PrintRejected(const std::vector<v1::MeasurementInfo>& rejected, bool all) {
   for (const std::string& line : ExclusionLines(excluded)) std::cout << line << "\n";
 }
 
-// The key of a template's problem, whether or not it is tuned.
-absl::StatusOr<std::string> KeyOf(const Client& client, const ProblemOptions& problem) {
-  if (problem.assignments.empty() && LooksLikeKey(problem.name)) return problem.name;
-  HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyRequest request, problem.ToExplainKeyRequest());
-  HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyResponse reply, client.ExplainKey(request));
-  return reply.tuning_key();
-}
-
 absl::Status Run(const Environment& environment, const ProblemOptions& problem, bool all) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
-  HONE_ASSIGN_OR_RETURN(const std::string key, KeyOf(client, problem));
+  HONE_ASSIGN_OR_RETURN(const std::string key, TuningKeyOf(client, problem));
   const absl::StatusOr<v1::GetTuningResponse> tuning = client.GetTuning(key);
-  if (absl::IsNotFound(tuning.status()) && key != problem.name) {
-    return absl::NotFoundError(
-        absl::StrCat(problem.name, " ", absl::StrJoin(problem.assignments, " "),
-                     " is not tuned on this device; try: hone tune ", problem.name, " ",
-                     absl::StrJoin(problem.assignments, " ")));
-  }
-  HONE_ASSIGN_OR_RETURN(const v1::GetTuningResponse reply, tuning);
+  if (!tuning.ok()) return NotTuned(tuning.status(), problem);
+  const v1::GetTuningResponse& reply = *tuning;
   if (environment.json) return PrintJson(reply);
   const v1::TuningSummary& summary = reply.summary();
   std::cout << summary.template_name() << " " << FormatParams(summary.params()) << " on "

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/cli.h"
+#include "client/cli/explain_text.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/table.h"
@@ -20,6 +21,12 @@ void PrintDevices(const v1::GetStatusResponse& status) {
                device.driver(), device.state(), device.detail()});
   }
   if (!table.empty()) std::cout << "\n" << table.Text();
+  for (const v1::DeviceStatus& device : status.devices()) {
+    if (!device.has_ceilings()) continue;
+    std::cout << "\ndevice " << device.index() << " measured "
+              << FormatTime(device.ceilings().measured_at_unix_ms()) << "\n"
+              << CeilingsTable(device.ceilings());
+  }
 }
 
 void PrintCompilers(const v1::GetStatusResponse& status) {

@@ -1,5 +1,7 @@
 #include "client/cli/problem_options.h"
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/params.h"
 #include "runtime/base/status_macros.h"
 
@@ -38,6 +40,22 @@ std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::
                   "CUDA driver that will load the binary, for example 12040 for 12.4")
       ->check(CLI::NonNegativeNumber);
   return options;
+}
+
+absl::StatusOr<std::string> TuningKeyOf(const Client& client, const ProblemOptions& problem) {
+  if (problem.assignments.empty() && LooksLikeKey(problem.name)) return problem.name;
+  HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyRequest request, problem.ToExplainKeyRequest());
+  HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyResponse reply, client.ExplainKey(request));
+  return reply.tuning_key();
+}
+
+absl::Status NotTuned(const absl::Status& status, const ProblemOptions& problem) {
+  const bool by_key = problem.assignments.empty() && LooksLikeKey(problem.name);
+  if (!absl::IsNotFound(status) || by_key) return status;
+  const std::string asked =
+      absl::StrCat(problem.name, " ", absl::StrJoin(problem.assignments, " "));
+  return absl::NotFoundError(
+      absl::StrCat(asked, " is not tuned on this device; try: hone tune ", asked));
 }
 
 bool LooksLikeKey(const std::string& text) {

@@ -7,6 +7,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "client/cpp/hone/client.h"
 #include "hone/v1/kernel_service.pb.h"
 
 namespace hone::cli {
@@ -25,6 +26,12 @@ struct ProblemOptions {
 // Adds NAME, the assignments and the target's options. `name_help` says what NAME may be.
 std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::string& name,
                                                   const std::string& name_help);
+
+// The tuning key that is meant: the name itself when it stands alone and looks like one, else that
+// of the template's problem, whether or not it is tuned.
+absl::StatusOr<std::string> TuningKeyOf(const Client& client, const ProblemOptions& problem);
+// What a NOT_FOUND about such a key means to whoever named a template; other errors as they are.
+absl::Status NotTuned(const absl::Status& status, const ProblemOptions& problem);
 
 // Whether the text can be a tuning key or its beginning.
 bool LooksLikeKey(const std::string& text);

@@ -21,6 +21,8 @@ namespace {
 
 // The daemon answers these from memory or its store.
 constexpr absl::Duration kLookupTimeout = absl::Seconds(30);
+// A look-up, or besides it a compile of the daemon's own kernels and a second of measuring.
+constexpr absl::Duration kExplainTimeout = absl::Minutes(3);
 // The daemon bounds a compile itself, per architecture; this only cuts off one that is lost.
 constexpr absl::Duration kCompileTimeout = absl::Minutes(15);
 // On top of max_wait: the daemon answers shortly after it, and the reply has to travel.
@@ -279,6 +281,14 @@ absl::StatusOr<v1::GetTuningResponse> Client::GetTuning(const std::string& key) 
   v1::GetTuningRequest request;
   request.set_key(key);
   return state_->Call(&v1::KernelService::Stub::GetTuning, request);
+}
+
+absl::StatusOr<v1::ExplainTuningResponse> Client::ExplainTuning(const std::string& key,
+                                                                const std::string& config) const {
+  v1::ExplainTuningRequest request;
+  request.set_key(key);
+  request.set_config(config);
+  return state_->Call(&v1::KernelService::Stub::ExplainTuning, request, kExplainTimeout);
 }
 
 absl::StatusOr<v1::ExplainKeyResponse> Client::ExplainKey(

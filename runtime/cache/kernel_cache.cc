@@ -81,6 +81,10 @@ class KernelCacheImpl : public KernelCache {
     return std::shared_ptr<TuneRun>(std::move(run));
   }
 
+  void EnsureCeilings(const std::string& device_key, CeilingsDone done) override {
+    scheduler_.EnsureCeilings(device_key, std::move(done));
+  }
+
   absl::StatusOr<KeyExplanation> Explain(const KernelRequest& request) override {
     HONE_ASSIGN_OR_RETURN(const ResolvedRequest resolved, Resolve(request));
     return ExplainKeys(resolved, resolver_.assembler(), *compiler_, *store_);

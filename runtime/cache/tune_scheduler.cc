@@ -211,7 +211,11 @@ void TuneScheduler::Loop(Lane* lane) {
     const std::shared_ptr<TuneRunImpl> run = NextRun(*lane, released);
     if (run != nullptr) {
       released = false;
-      RunOne(*lane, run);
+      if (RunOne(*lane, run)) AfterRun(*lane, *run);
+      continue;
+    }
+    if (MeasureWantedCeilings(*lane)) {
+      released = false;
       continue;
     }
     if (!released) lane->profiler->Release();
@@ -228,7 +232,11 @@ std::shared_ptr<TuneRunImpl> TuneScheduler::NextRun(Lane& lane, bool released) {
   {
     MutexLock lock(&mutex_);
     Queue& queue = queues_[device_key];
-    if (!queue.runs.empty()) return TakeFirst(queue.runs);
+    if (!queue.runs.empty()) {
+      ++queue.running;
+      return TakeFirst(queue.runs);
+    }
+    if (!queue.wants_ceilings.empty()) return nullptr;
     // Whether anybody else is on the device shows best with nothing of ours there.
     if (queue.put_off.empty() || (!always && !released)) return nullptr;
   }
@@ -238,13 +246,16 @@ std::shared_ptr<TuneRunImpl> TuneScheduler::NextRun(Lane& lane, bool released) {
   // A caller, or another lane of this kind of device, may have taken it meanwhile.
   if (stopped_ || queue.put_off.empty()) return nullptr;
   ++counters_.background_tunes;
+  ++queue.running;
   return TakeFirst(queue.put_off);
 }
 
 bool TuneScheduler::AwaitWork(const Lane& lane, bool released) {
   MutexLock lock(&mutex_);
   const Queue& queue = queues_[lane.info.fingerprint.Key()];
-  const auto urgent = [&] { return stopped_ || !queue.runs.empty(); };
+  const auto urgent = [&] {
+    return stopped_ || !queue.runs.empty() || !queue.wants_ceilings.empty();
+  };
   const auto any = [&] { return urgent() || !queue.put_off.empty(); };
   const absl::Condition is_urgent(&urgent), is_any(&any);
   if (!released) {
@@ -286,7 +297,62 @@ bool TuneScheduler::MakesWay(Lane& lane, const std::shared_ptr<TuneRunImpl>& run
   return true;
 }
 
-void TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) {
+void TuneScheduler::AfterRun(Lane& lane, const TuneRunImpl& run) {
+  {
+    MutexLock lock(&mutex_);
+    // Whoever waits for a tune does not wait for this first.
+    if (stopped_ || lane.ceilings_tried || !queues_[lane.info.fingerprint.Key()].idle()) return;
+  }
+  if (run.put_off() && !MayRunPutOff(lane, /*own_process=*/true)) return;
+  // Once: what fails now fails after every tune, and explain tries again and says why.
+  lane.ceilings_tried = true;
+  MeasureCeilings(lane).IgnoreError();
+}
+
+bool TuneScheduler::MeasureWantedCeilings(Lane& lane) {
+  std::vector<KernelCache::CeilingsDone> wanted;
+  {
+    MutexLock lock(&mutex_);
+    wanted.swap(queues_[lane.info.fingerprint.Key()].wants_ceilings);
+  }
+  if (wanted.empty()) return false;
+  const absl::Status status = MeasureCeilings(lane);
+  for (const auto& done : wanted) done(status);
+  return true;
+}
+
+absl::Status TuneScheduler::MeasureCeilings(Lane& lane) {
+  const auto stored = store_->GetCeilings(lane.info.fingerprint.Key());
+  if (stored.ok() && *stored && (*stored)->version == DeviceCeilings::kVersion) {
+    return absl::OkStatus();
+  }
+  HONE_ASSIGN_OR_RETURN(const DeviceCeilings ceilings,
+                        lane.profiler->MeasureCeilings(options_.tune_memory_bytes_max));
+  return store_->PutCeilings(lane.info.fingerprint, ceilings);
+}
+
+void TuneScheduler::EnsureCeilings(const std::string& device_key, KernelCache::CeilingsDone done) {
+  absl::Status status;
+  {
+    MutexLock lock(&mutex_);
+    const auto queue = queues_.find(device_key);
+    if (stopped_) {
+      status = absl::UnavailableError("the daemon is shutting down; try again later");
+    } else if (queue == queues_.end()) {
+      status = absl::FailedPreconditionError("this daemon has no such device");
+    } else if (options_.tune_when == TuneWhen::kNever) {
+      status = absl::FailedPreconditionError("this daemon never measures (--tune-when never)");
+    } else if (!queue->second.idle()) {
+      status = absl::UnavailableError("the device is tuning; ask again when it has ended");
+    } else {
+      queue->second.wants_ceilings.push_back(std::move(done));
+      return;
+    }
+  }
+  done(status);
+}
+
+bool TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) {
   const absl::Time begin = absl::Now();
   ++counters_.tunes;
   TuneRun::Event finished;
@@ -299,9 +365,12 @@ void TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) 
   if (made_way) {
     // What it measured is stored; the run that took its place goes on from there.
     lane.profiler->Release();
-    return;
+    MutexLock lock(&mutex_);
+    --queues_[lane.info.fingerprint.Key()].running;
+    return false;
   }
-  if (outcome.ok()) {
+  const bool measured = outcome.ok();
+  if (measured) {
     finished.outcome = *std::move(outcome);
     counters_.measurements += finished.outcome.measured;
     counters_.rejections += finished.outcome.rejected;
@@ -311,7 +380,13 @@ void TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) 
     finished.status = outcome.status();
   }
   finished.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  {
+    // Before the last event: whoever has seen it finds the device free.
+    MutexLock lock(&mutex_);
+    --queues_[lane.info.fingerprint.Key()].running;
+  }
   Finish(run, std::move(finished));
+  return measured;
 }
 
 void TuneScheduler::Finish(const std::shared_ptr<TuneRunImpl>& run, TuneRun::Event event) {
@@ -397,6 +472,7 @@ absl::Status TuneScheduler::Choose(const TuneRunImpl& run, TuneRun::Event& finis
 
 void TuneScheduler::Shutdown() {
   std::vector<std::shared_ptr<TuneRunImpl>> queued;
+  std::vector<KernelCache::CeilingsDone> wants_ceilings;
   {
     MutexLock lock(&mutex_);
     stopped_ = true;
@@ -406,7 +482,12 @@ void TuneScheduler::Shutdown() {
       queued.insert(queued.end(), queue.put_off.begin(), queue.put_off.end());
       queue.runs.clear();
       queue.put_off.clear();
+      for (auto& done : queue.wants_ceilings) wants_ceilings.push_back(std::move(done));
+      queue.wants_ceilings.clear();
     }
+  }
+  for (const auto& done : wants_ceilings) {
+    done(absl::UnavailableError("the daemon is shutting down; try again later"));
   }
   for (const auto& run : queued) {
     TuneRun::Event event;

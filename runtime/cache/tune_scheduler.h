@@ -44,6 +44,8 @@ class TuneScheduler {
   // Tunes the request's bucket when TuneWhen permits it and nobody waits for anything else; does
   // nothing if it does not, or if there is no device for it or too much is waiting already.
   void Offer(const ResolvedRequest& request);
+  // See KernelCache.
+  void EnsureCeilings(const std::string& device_key, KernelCache::CeilingsDone done);
   // True if a run for this tuning key is queued or running.
   bool IsTuning(const std::string& tuning_key) const;
 
@@ -60,10 +62,14 @@ class TuneScheduler {
     std::function<absl::StatusOr<DeviceActivity>()> activity;
     absl::Time next_look = absl::InfinitePast();  // at the device's activity; the lane's thread
     std::thread thread;
+    bool ceilings_tried = false;  // the lane's thread only
   };
   struct Queue {
     std::deque<std::shared_ptr<TuneRunImpl>> runs;     // that callers wait for
     std::deque<std::shared_ptr<TuneRunImpl>> put_off;  // that nobody waits for
+    std::vector<KernelCache::CeilingsDone> wants_ceilings;
+    int running = 0;  // lanes with a run
+    bool idle() const { return runs.empty() && running == 0; }
   };
 
   void Loop(Lane* lane);
@@ -75,7 +81,14 @@ class TuneScheduler {
   bool MayRunPutOff(Lane& lane, bool own_process);
   // A put-off run makes way; then it is as if it had not begun, but for what it measured.
   bool MakesWay(Lane& lane, const std::shared_ptr<TuneRunImpl>& run);
-  void RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run);
+  // False: it made way, or nothing could be measured.
+  bool RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run);
+  // Measures the device's ceilings after its first tune.
+  void AfterRun(Lane& lane, const TuneRunImpl& run);
+  // For those who asked; false if nobody did.
+  bool MeasureWantedCeilings(Lane& lane);
+  // Of the lane's device, if they are not known.
+  absl::Status MeasureCeilings(Lane& lane);
   void Finish(const std::shared_ptr<TuneRunImpl>& run, TuneRun::Event event);
   absl::StatusOr<TuneOutcome> Measure(Lane& lane, TuneRunImpl& run,
                                       const std::function<bool()>& cancelled);

@@ -77,6 +77,7 @@ class CudaDevice : public Device {
   int64_t flush_bytes() const override;
   void ReleaseFlush() override;
   absl::StatusOr<double> TimeNs(LoadedModule& module, const ResolvedLaunch& launch) override;
+  absl::StatusOr<double> TimeCopyNs(uint64_t to, uint64_t from, int64_t bytes) override;
   bool makes_sequences() const override { return true; }
   absl::StatusOr<std::unique_ptr<LaunchSequence>> MakeSequence(
       LoadedModule& module, const std::vector<ResolvedLaunch>& launches) override;
@@ -271,6 +272,10 @@ absl::StatusOr<double> CudaDevice::TimeBetweenEvents(int64_t busy_ns, Enqueue en
 absl::StatusOr<double> CudaDevice::TimeNs(LoadedModule& module, const ResolvedLaunch& launch) {
   const auto steps = static_cast<int64_t>(launch.steps.size());
   return TimeBetweenEvents(kEventNs + kStepNs * steps, [&] { return Launch(module, launch); });
+}
+
+absl::StatusOr<double> CudaDevice::TimeCopyNs(uint64_t to, uint64_t from, int64_t bytes) {
+  return TimeBetweenEvents(kEventNs + kStepNs, [&] { return CopyOnDevice(to, from, bytes); });
 }
 
 absl::StatusOr<std::unique_ptr<LaunchSequence>> CudaDevice::MakeSequence(

@@ -118,6 +118,9 @@ class Device {
   // Times one run of `launch` by the device's own events, in ns; queued work ends first. On the CPU
   // device a monotonic clock around the call.
   virtual absl::StatusOr<double> TimeNs(LoadedModule& module, const ResolvedLaunch& launch) = 0;
+  // Times one copy by the device's own means, as TimeNs times a kernel. UNIMPLEMENTED (the default)
+  // where there are none.
+  virtual absl::StatusOr<double> TimeCopyNs(uint64_t to, uint64_t from, int64_t bytes);
   // False (the default) where launching costs nothing that a sequence would save; the other two
   // methods are then UNIMPLEMENTED.
   virtual bool makes_sequences() const { return false; }

@@ -113,6 +113,10 @@ absl::StatusOr<std::vector<int64_t>> Device::FindByteNotIn(const std::vector<Byt
   return found;
 }
 
+absl::StatusOr<double> Device::TimeCopyNs(uint64_t, uint64_t, int64_t) {
+  return absl::UnimplementedError("this device has no copy of its own to time");
+}
+
 absl::StatusOr<std::unique_ptr<LaunchSequence>> Device::MakeSequence(
     LoadedModule&, const std::vector<ResolvedLaunch>&) {
   return absl::UnimplementedError("this device makes no sequences");

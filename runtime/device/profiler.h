@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "runtime/kernel/device_ceilings.h"
 #include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/instantiate.h"
 #include "runtime/kernel/measurement.h"
@@ -101,6 +102,12 @@ class Profiler {
   virtual void Forget(int64_t candidate_id) = 0;
   // Frees all device memory of the problem.
   virtual void End() = 0;
+  // What the device reaches, measured now: a second or two, with at most this much device memory;
+  // 0: what there is. Ends the problem under way. UNIMPLEMENTED (the default) where nobody
+  // measures.
+  virtual absl::StatusOr<DeviceCeilings> MeasureCeilings(int64_t /*memory_bytes_max*/) {
+    return absl::UnimplementedError("this lane measures no ceilings");
+  }
   // Gives up everything held on the device, the context and worker process included; the next call
   // takes it up again.
   virtual void Release() = 0;

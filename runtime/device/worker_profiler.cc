@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/support_program.h"
 #include "runtime/worker/convert.h"
@@ -125,22 +126,25 @@ absl::StatusOr<wire::OpenRequest> WorkerProfiler::MakeOpenRequest() {
     return open;
   }
   if (!support_) {
-    CompileOptions compile;
-    compile.priority = CompilePriority::kInteractive;
-    compile.driver_version = options_.device.driver_version;
-    HONE_ASSIGN_OR_RETURN(
-        CompileOutcome outcome,
-        options_.compiler->Compile(SupportProgram(options_.device.architecture), compile));
-    if (!outcome.artifact) {
-      return absl::InternalError(
-          absl::StrCat("the measuring lane's own kernels do not compile: ",
-                       outcome.rejection ? outcome.rejection->detail : outcome.log));
-    }
-    support_ = *std::move(outcome.artifact);
+    HONE_ASSIGN_OR_RETURN(support_, CompileOwn(SupportProgram(options_.device.architecture),
+                                               "the measuring lane's own kernels"));
   }
   open.set_device_index(options_.device.index);
   *open.mutable_support() = ToWire(*support_);
   return open;
+}
+
+absl::StatusOr<Artifact> WorkerProfiler::CompileOwn(const Program& program,
+                                                    absl::string_view what) {
+  CompileOptions compile;
+  compile.priority = CompilePriority::kInteractive;
+  compile.driver_version = options_.device.driver_version;
+  HONE_ASSIGN_OR_RETURN(CompileOutcome outcome, options_.compiler->Compile(program, compile));
+  if (!outcome.artifact) {
+    return absl::InternalError(absl::StrCat(
+        what, " do not compile: ", outcome.rejection ? outcome.rejection->detail : outcome.log));
+  }
+  return *std::move(outcome.artifact);
 }
 
 absl::Status WorkerProfiler::Open() {
@@ -161,6 +165,34 @@ void WorkerProfiler::Tell(const Request& request) {
   const MeasureWorker::Outcome outcome = worker_->Ask(request, limits_);
   // A worker that fails even at this is replaced at the next request.
   if (!outcome.reply) DropWorker();
+}
+
+absl::StatusOr<DeviceCeilings> WorkerProfiler::MeasureCeilings(int64_t memory_bytes_max) {
+  End();
+  if (options_.compiler == nullptr) {
+    return absl::UnimplementedError("this lane has no compiler for the kernels of ceilings");
+  }
+  Request request;
+  HONE_ASSIGN_OR_RETURN(const Artifact kernels,
+                        CompileOwn(CeilingProgram(options_.device.architecture),
+                                   "the kernels that measure ceilings"));
+  *request.mutable_ceilings()->mutable_kernels() = ToWire(kernels);
+  request.mutable_ceilings()->set_memory_bytes_max(memory_bytes_max);
+  HONE_RETURN_IF_ERROR(EnsureWorker());
+  const MeasureWorker::Outcome outcome = worker_->Ask(request, MeasureLimits());
+  absl::Status status =
+      outcome.reply
+          ? StatusOf(*outcome.reply)
+          : absl::UnavailableError(absl::StrCat("measuring ceilings: ", ExitText(outcome.end)));
+  if (!status.ok()) {
+    // Whatever went wrong was not a candidate's doing, and must not become one's.
+    DropWorker();
+    return status;
+  }
+  HONE_ASSIGN_OR_RETURN(DeviceCeilings ceilings, FromWire(outcome.reply->ceilings()));
+  ceilings.driver = options_.device.driver;
+  ceilings.measured_at_unix_ms = absl::ToUnixMillis(absl::Now());
+  return ceilings;
 }
 
 void WorkerProfiler::Release() {

@@ -59,6 +59,7 @@ class WorkerProfiler : public Profiler {
   absl::StatusOr<SampleResult> Sample(int64_t candidate_id, int count) override;
   void Forget(int64_t candidate_id) override;
   void End() override;
+  absl::StatusOr<DeviceCeilings> MeasureCeilings(int64_t memory_bytes_max) override;
   void Release() override;
 
   // Of the running worker; 0 when there is none. Thread-safe.
@@ -80,6 +81,8 @@ class WorkerProfiler : public Profiler {
   absl::Status EnsureWorker();
   absl::Status Open();
   absl::StatusOr<v1::worker::OpenRequest> MakeOpenRequest();
+  // A program of ours for the device. `what` it is, for the error.
+  absl::StatusOr<Artifact> CompileOwn(const Program& program, absl::string_view what);
   // The problem is begun in the running worker, and so is the candidate all others are compared
   // with.
   absl::Status EnsureProblem();

@@ -1,5 +1,6 @@
 #include "runtime/kernel/validate_template.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -63,9 +64,15 @@ absl::Status CheckWork(const TemplateSpec& spec) {
     HONE_RETURN_IF_ERROR(
         with_tunables.CheckInteger("work.traffic_bytes", *spec.work_traffic_bytes));
   }
-  if (!spec.matrix_dtype.empty() && !ParseDataType(spec.matrix_dtype).has_value()) {
-    return FieldError("work.matrix_dtype",
-                      absl::StrCat("\"", spec.matrix_dtype, "\" is not a data type"));
+  const bool is_parameter =
+      std::any_of(spec.params.begin(), spec.params.end(), [&](const Parameter& parameter) {
+        return parameter.kind == ParameterKind::kDtype && parameter.name == spec.matrix_dtype;
+      });
+  if (!spec.matrix_dtype.empty() && !is_parameter &&
+      !ParseDataType(spec.matrix_dtype).has_value()) {
+    return FieldError(
+        "work.matrix_dtype",
+        absl::StrCat("\"", spec.matrix_dtype, "\" is neither a data type nor a dtype parameter"));
   }
   return absl::OkStatus();
 }

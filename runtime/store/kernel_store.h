@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/kernel/device_ceilings.h"
 #include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/keys.h"
 #include "runtime/kernel/measurement.h"
@@ -139,6 +140,14 @@ class KernelStore {
   // `template_digest` empty: the newest winner of the key under any template.
   virtual absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
                                                           const std::string& template_digest) = 0;
+
+  // ---- Devices.
+  // Replaces what was measured of the device before.
+  virtual absl::Status PutCeilings(const DeviceFingerprint& device,
+                                   const DeviceCeilings& ceilings) = 0;
+  // By DeviceFingerprint::Key(); nullopt if they were not measured.
+  virtual absl::StatusOr<std::optional<DeviceCeilings>> GetCeilings(
+      const std::string& device_key) = 0;
 
   // ---- Templates, by digest and listed by registration, and header sets.
   virtual absl::Status PutTemplate(const StoredTemplate& stored) = 0;

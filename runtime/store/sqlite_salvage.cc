@@ -41,7 +41,8 @@ class Salvager {
     HONE_RETURN_IF_ERROR(CopyMeasurements());
     HONE_RETURN_IF_ERROR(CopyWinners());
     HONE_RETURN_IF_ERROR(CopyTemplates());
-    return CopyHeaderSets();
+    HONE_RETURN_IF_ERROR(CopyHeaderSets());
+    return CopyDevices();
   }
 
   int64_t rows() const { return rows_; }
@@ -148,6 +149,17 @@ class Salvager {
           if (!IsSealed(row)) return absl::OkStatus();
           return Insert("INSERT OR IGNORE INTO header_sets VALUES (?1, ?2, ?3, ?4, ?5)", row.Int(3),
                         row.Text(0), row.Text(4), row.Text(1), row.Text(2));
+        });
+  }
+
+  absl::Status CopyDevices() {
+    return ForEachReadable(
+        damaged_, "SELECT key, record, seal, measured_at_unix_ms FROM devices ORDER BY rowid",
+        "SELECT key, record, seal, measured_at_unix_ms FROM devices ORDER BY rowid DESC",
+        [&](const SqliteQuery& row) {
+          if (!IsSealed(row)) return absl::OkStatus();
+          return Insert("INSERT OR IGNORE INTO devices VALUES (?1, ?2, ?3, ?4)", row.Text(0),
+                        row.Int(3), row.Text(1), row.Text(2));
         });
   }
 

@@ -65,6 +65,12 @@ const std::vector<Migration>& Migrations() {
        "  PRIMARY KEY (template_digest, problem, architecture, policy)) STRICT;"
        "CREATE INDEX misses_by_age ON misses (last_at_unix_ms);"
        "PRAGMA user_version = 1;"},
+      // What was measured of a device itself.
+      {2,
+       "CREATE TABLE devices ("
+       "  key TEXT PRIMARY KEY, measured_at_unix_ms INTEGER NOT NULL,"
+       "  record TEXT NOT NULL, seal TEXT NOT NULL) STRICT;"
+       "PRAGMA user_version = 2;"},
   };
   return migrations;
 }

@@ -17,7 +17,7 @@ namespace hone {
 // "hone" in ASCII: marks the file as ours (SQLite's application_id).
 inline constexpr int64_t kApplicationId = 0x686f6e65;
 // Bump with every new migration; keep a golden file of the schema before.
-inline constexpr int kStoreSchema = 1;
+inline constexpr int kStoreSchema = 2;
 
 // Brings a database from the schema before to `to_schema`.
 struct Migration {

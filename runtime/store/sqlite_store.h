@@ -68,6 +68,10 @@ class SqliteStore : public KernelStore {
   absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
                                                   const std::string& template_digest) override;
 
+  absl::Status PutCeilings(const DeviceFingerprint& device,
+                           const DeviceCeilings& ceilings) override;
+  absl::StatusOr<std::optional<DeviceCeilings>> GetCeilings(const std::string& device_key) override;
+
   absl::Status PutTemplate(const StoredTemplate& stored) override;
   absl::StatusOr<std::vector<StoredTemplate>> ListTemplates() override;
   absl::Status PutHeaderSet(const std::string& digest, const std::string& name,

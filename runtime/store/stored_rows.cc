@@ -284,6 +284,44 @@ absl::StatusOr<StoredTemplate> DecodeTemplate(const std::string& record) {
   return Finish(reader, std::move(stored));
 }
 
+std::string EncodeCeilings(const DeviceFingerprint& device, const DeviceCeilings& ceilings) {
+  RecordWriter writer;
+  WriteDevice(device, writer);
+  writer.Int("version", ceilings.version)
+      .Int("measured_at_unix_ms", ceilings.measured_at_unix_ms)
+      .Text("driver", ceilings.driver)
+      .Int("clock_mhz", ceilings.clock_mhz);
+  for (const Ceiling& ceiling : ceilings.ceilings) {
+    writer.Text("ceiling.name", ceiling.name)
+        .Double("ceiling.value", ceiling.value)
+        .Text("ceiling.unit", ceiling.unit)
+        .Text("ceiling.how", ceiling.how);
+  }
+  return writer.text();
+}
+
+absl::StatusOr<DeviceCeilings> DecodeCeilings(const std::string& record) {
+  RecordReader reader(record);
+  DeviceCeilings ceilings;
+  ceilings.version = static_cast<int>(reader.Int("version"));
+  ceilings.measured_at_unix_ms = reader.Int("measured_at_unix_ms");
+  ceilings.driver = reader.Text("driver");
+  ceilings.clock_mhz = static_cast<int>(reader.Int("clock_mhz"));
+  const std::vector<std::string> names = reader.Texts("ceiling.name");
+  const std::vector<double> values = reader.Doubles("ceiling.value");
+  const std::vector<std::string> units = reader.Texts("ceiling.unit");
+  const std::vector<std::string> ways = reader.Texts("ceiling.how");
+  if (values.size() != names.size() || units.size() != names.size() ||
+      ways.size() != names.size()) {
+    reader.Fail("the fields of 'ceiling' differ in number");
+  }
+  HONE_RETURN_IF_ERROR(reader.status());
+  for (size_t i = 0; i < names.size(); ++i) {
+    ceilings.ceilings.push_back({names[i], values[i], units[i], ways[i]});
+  }
+  return ceilings;
+}
+
 std::string EncodeFiles(const std::vector<SourceFile>& files) {
   RecordWriter writer;
   for (const SourceFile& file : files) {

@@ -26,6 +26,10 @@ absl::StatusOr<TuningRecord> DecodeTuning(const std::string& record);
 std::string EncodeWinner(const Winner& winner);
 absl::StatusOr<Winner> DecodeWinner(const std::string& record);
 
+// With the fingerprint, for people.
+std::string EncodeCeilings(const DeviceFingerprint& device, const DeviceCeilings& ceilings);
+absl::StatusOr<DeviceCeilings> DecodeCeilings(const std::string& record);
+
 std::string EncodeTemplate(const StoredTemplate& stored);
 absl::StatusOr<StoredTemplate> DecodeTemplate(const std::string& record);
 

@@ -12,12 +12,6 @@ bool Contends(const ConfigSpace& space, const Measurement& measurement) {
          space.Validate(measurement.config).ok();
 }
 
-double Noise(const Measurement& a, const Measurement& b) {
-  if (a.paired_ratio > 0 && b.paired_ratio > 0) return kTieMargin;
-  const double spread = std::min(std::max(a.spread, b.spread), kNoiseShareMax);
-  return std::max(kTieMargin, spread);
-}
-
 // Whoever reached the final may win; without one, all. A candidate that came later and left its
 // members behind needed no final.
 void KeepFinalists(const std::vector<Measurement>& measurements, std::vector<size_t>& contenders) {
@@ -38,6 +32,12 @@ void KeepFinalists(const std::vector<Measurement>& measurements, std::vector<siz
 double TimeRatio(const Measurement& a, const Measurement& b) {
   if (a.paired_ratio > 0 && b.paired_ratio > 0) return a.paired_ratio / b.paired_ratio;
   return a.median_ns / b.median_ns;
+}
+
+double NoiseShare(const Measurement& a, const Measurement& b) {
+  if (a.paired_ratio > 0 && b.paired_ratio > 0) return kTieMargin;
+  const double spread = std::min(std::max(a.spread, b.spread), kNoiseShareMax);
+  return std::max(kTieMargin, spread);
 }
 
 std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
@@ -71,7 +71,8 @@ std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
     for (const size_t i : contenders) {
       const Measurement& standing = measurements[i];
       if (standing.config == *default_config &&
-          TimeRatio(measurements[winner], standing) > 1 - Noise(standing, measurements[winner])) {
+          TimeRatio(measurements[winner], standing) >
+              1 - NoiseShare(standing, measurements[winner])) {
         winner = i;
       }
     }

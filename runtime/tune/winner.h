@@ -20,6 +20,8 @@ inline constexpr double kNoiseShareMax = 0.05;
 // How much longer `a` takes than `b`. Finalists were compared in pairs, which is finer than their
 // medians.
 double TimeRatio(const Measurement& a, const Measurement& b);
+// Two whose ratio is closer to 1 than this share count as equally fast.
+double NoiseShare(const Measurement& a, const Measurement& b);
 
 struct WinnerChoice {
   size_t winner = 0;                // indices into the measurements

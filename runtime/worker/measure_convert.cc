@@ -1,5 +1,6 @@
 #include "runtime/worker/measure_convert.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -262,6 +263,33 @@ absl::StatusOr<SampleResult> FromWire(const wire::SampleReply& message) {
   result.slowed_down = message.slowed_down();
   result.other_processes = message.other_processes();
   return result;
+}
+
+wire::CeilingsReply ToWire(const DeviceCeilings& ceilings) {
+  wire::CeilingsReply message;
+  for (const Ceiling& ceiling : ceilings.ceilings) {
+    v1::Ceiling& to = *message.add_ceilings();
+    to.set_name(ceiling.name);
+    to.set_value(ceiling.value);
+    to.set_unit(ceiling.unit);
+    to.set_how(ceiling.how);
+  }
+  message.set_clock_mhz(ceilings.clock_mhz);
+  return message;
+}
+
+absl::StatusOr<DeviceCeilings> FromWire(const wire::CeilingsReply& message) {
+  DeviceCeilings ceilings;
+  for (const v1::Ceiling& from : message.ceilings()) {
+    if (!std::isfinite(from.value()) || from.value() <= 0) {
+      return absl::DataLossError(
+          absl::StrCat("ceilings: '", from.name(), "' is ", from.value(), " ", from.unit()));
+    }
+    ceilings.ceilings.push_back(
+        {.name = from.name(), .value = from.value(), .unit = from.unit(), .how = from.how()});
+  }
+  ceilings.clock_mhz = message.clock_mhz();
+  return ceilings;
 }
 
 }  // namespace hone

@@ -28,4 +28,8 @@ absl::StatusOr<CheckResult> FromWire(const v1::worker::CheckReply& wire);
 v1::worker::SampleReply ToWire(const SampleResult& result);
 absl::StatusOr<SampleResult> FromWire(const v1::worker::SampleReply& wire);
 
+v1::worker::CeilingsReply ToWire(const DeviceCeilings& ceilings);
+// DATA_LOSS for a figure that is none. When and by which driver is not on the wire.
+absl::StatusOr<DeviceCeilings> FromWire(const v1::worker::CeilingsReply& wire);
+
 }  // namespace hone

@@ -15,6 +15,7 @@
 #include "runtime/cpu/cpu_facts.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/cuda_device_info.h"
+#include "runtime/device/ceilings.h"
 #include "runtime/device/device_profiler.h"
 #include "runtime/worker/convert.h"
 #include "runtime/worker/measure_convert.h"
@@ -123,6 +124,17 @@ class MeasureServer {
       case wire::MeasureRequestMessage::kEnd:
         profiler_->End();
         return absl::OkStatus();
+      case wire::MeasureRequestMessage::kCeilings: {
+        HONE_ASSIGN_OR_RETURN(const Artifact kernels, FromWire(request.ceilings().kernels()));
+        profiler_->End();
+        DeviceCeilings ceilings;
+        HONE_ASSIGN_OR_RETURN(
+            ceilings.ceilings,
+            MeasureCeilings(*device_, kernels, request.ceilings().memory_bytes_max()));
+        ceilings.clock_mhz = device_->Condition().clock_mhz;
+        *reply.mutable_ceilings() = ToWire(ceilings);
+        return absl::OkStatus();
+      }
       default:
         return absl::InvalidArgumentError("the request says nothing");
     }

@@ -57,8 +57,9 @@ TEST_F(CliTest, HelpIsWrittenForPeople) {
   EXPECT_EQ(RunMain({"hone", "--help"}), kExitOk);
   EXPECT_THAT(out_, AllOf(HasSubstr("hone tune copy_1d T=F32 n=2^24"), HasSubstr("Exit codes"),
                           HasSubstr("explain-key")));
-  for (const char* command : {"status", "templates", "describe", "lint", "headers", "tune", "run",
-                              "get", "compile", "list", "show", "explain-key", "artifact"}) {
+  for (const char* command :
+       {"status", "templates", "describe", "lint", "headers", "tune", "run", "get", "compile",
+        "list", "show", "explain", "explain-key", "artifact"}) {
     EXPECT_EQ(RunMain({"hone", command, "--help"}), kExitOk) << command;
     EXPECT_THAT(out_, HasSubstr(command));
   }

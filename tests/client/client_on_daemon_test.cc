@@ -129,6 +129,13 @@ TEST_F(ClientOnDaemonTest, TuneShowAndRunTellOneStory) {
   EXPECT_THAT(out_,
               AllOf(HasSubstr("XBLOCK=256 VEC=4 ITEMS=1 CACHE=0"), HasSubstr("* the winner")));
 
+  ASSERT_EQ(Hone({"explain", key}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("winner  XBLOCK=256"), HasSubstr("32.77 kB moved"),
+                          testing::ContainsRegex("copy +[0-9.]+ GB/s"), HasSubstr("bound   "),
+                          HasSubstr("next    XBLOCK=256")));
+  ASSERT_EQ(Hone({"explain", key, "--config", "VEC=1"}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("XBLOCK=256 VEC=1 ITEMS=4 CACHE=0"));
+
   // Again: nothing is measured.
   ASSERT_EQ(Hone(tune), cli::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("0 measured"));

@@ -334,6 +334,21 @@ TEST(KernelTemplateTest, FilesArePresentNamedBoundedAndUtf8) {
               ErrorAt("header_sets[0]", "cutlass"));
 }
 
+TEST(KernelTemplateTest, ArithmeticIsADataTypeOrADtypeParameter) {
+  for (const char* good : {"", "F16", "BF16", "T"}) {
+    EXPECT_THAT(KernelTemplate::Create(Changed([&](TemplateSpec& s) { s.matrix_dtype = good; })),
+                IsOk())
+        << good;
+  }
+  for (const char* bad : {"F12", "n"}) {
+    EXPECT_THAT(KernelTemplate::Create(Changed([&](TemplateSpec& s) { s.matrix_dtype = bad; })),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         testing::AllOf(testing::HasSubstr("work.matrix_dtype"),
+                                        testing::HasSubstr("dtype parameter"))))
+        << bad;
+  }
+}
+
 TEST(KernelTemplateTest, CountsAreBounded) {
   EXPECT_THAT(ErrorOf([](TemplateSpec& s) {
                 for (int i = 0; i < 64; ++i) {

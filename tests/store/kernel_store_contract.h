@@ -407,6 +407,31 @@ TEST_P(KernelStoreContract, CountsMisses) {
   EXPECT_THAT(store().ListMisses(1), IsOkAndHolds(testing::SizeIs(1)));
 }
 
+TEST_P(KernelStoreContract, KeepsTheLastCeilingsOfADevice) {
+  const DeviceFingerprint device = SampleTuning("t").device;
+  EXPECT_THAT(store().GetCeilings(device.Key()), IsOkAndHolds(testing::Eq(std::nullopt)));
+  DeviceCeilings ceilings;
+  ceilings.ceilings = {{"copy", 1.0 / 3, "GB/s", "16-byte accesses"}, {"launch", 1500, "ns", ""}};
+  ceilings.measured_at_unix_ms = 7;
+  ceilings.driver = "580.1";
+  ceilings.clock_mhz = 1980;
+  ASSERT_THAT(store().PutCeilings(device, DeviceCeilings()), IsOk());
+  ASSERT_THAT(store().PutCeilings(device, ceilings), IsOk());
+  Restart();
+  const auto found = store().GetCeilings(device.Key());
+  ASSERT_THAT(found, IsOkAndHolds(testing::Optional(testing::_)));
+  ASSERT_EQ((*found)->ceilings.size(), 2u);
+  EXPECT_EQ((*found)->Find("copy")->value, 1.0 / 3);
+  EXPECT_EQ((*found)->Find("copy")->how, "16-byte accesses");
+  EXPECT_EQ((*found)->Find("launch")->unit, "ns");
+  EXPECT_EQ((*found)->Find("f32"), nullptr);
+  EXPECT_EQ((*found)->version, DeviceCeilings::kVersion);
+  EXPECT_EQ((*found)->measured_at_unix_ms, 7);
+  EXPECT_EQ((*found)->driver, "580.1");
+  EXPECT_EQ((*found)->clock_mhz, 1980);
+  EXPECT_THAT(store().GetCeilings("other"), IsOkAndHolds(testing::Eq(std::nullopt)));
+}
+
 TEST_P(KernelStoreContract, GrowsWithWhatItKeeps) {
   const int64_t before = *store().SizeBytes();
   ASSERT_THAT(store().PutArtifact(SampleKey("a"), SampleArtifact(std::string(300'000, 'x'))),

@@ -204,7 +204,7 @@ TEST_F(SqliteFileTest, MigrationsApplyTogetherOrNotAtAll) {
   const auto database = OpenBehind(path_);
   std::vector<Migration> migrations = Migrations();
   migrations.push_back(
-      {kStoreSchema + 1, "CREATE TABLE pins (key TEXT); PRAGMA user_version = 2;"});
+      {kStoreSchema + 1, "CREATE TABLE pins (key TEXT); PRAGMA user_version = 3;"});
   migrations.push_back({kStoreSchema + 2, "CREATE TABLE pins (key TEXT);"});
   EXPECT_THAT(Migrate(*database, migrations, 1),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("pins already exists")));
@@ -213,7 +213,8 @@ TEST_F(SqliteFileTest, MigrationsApplyTogetherOrNotAtAll) {
   ASSERT_THAT(Migrate(*database, migrations, 1), IsOk());
   EXPECT_EQ(ReadSchema(*database)->schema, kStoreSchema + 1);
   EXPECT_THAT(database->QueryInt("SELECT count(*) FROM artifacts"), IsOkAndHolds(1));
-  EXPECT_THAT(database->QueryInt("SELECT count(*) FROM schema_info"), IsOkAndHolds(2));
+  EXPECT_THAT(database->QueryInt("SELECT count(*) FROM schema_info"),
+              IsOkAndHolds(kStoreSchema + 1));
 }
 
 TEST_F(SqliteFileTest, ABackupIsAWholeStore) {

@@ -85,6 +85,22 @@ void FakeProfiler::FailOn(const std::string& config, absl::Status status) {
   scripts_[config].lane = std::move(status);
 }
 
+void FakeProfiler::SetCeilings(absl::StatusOr<DeviceCeilings> ceilings) {
+  MutexLock lock(&mutex_);
+  ceilings_ = std::move(ceilings);
+}
+
+int FakeProfiler::ceiling_measurements() const {
+  MutexLock lock(&mutex_);
+  return ceiling_measurements_;
+}
+
+absl::StatusOr<DeviceCeilings> FakeProfiler::MeasureCeilings(int64_t) {
+  MutexLock lock(&mutex_);
+  ++ceiling_measurements_;
+  return ceilings_;
+}
+
 void FakeProfiler::OnBegin(std::function<void(const ProfileProblem&)> hook) {
   MutexLock lock(&mutex_);
   on_begin_ = std::move(hook);

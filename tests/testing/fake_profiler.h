@@ -39,6 +39,9 @@ class FakeProfiler : public Profiler {
   // The lane itself fails while this config is checked or sampled.
   void FailOn(const std::string& config, absl::Status status);
 
+  // What MeasureCeilings gives from now on; without, it is UNIMPLEMENTED.
+  void SetCeilings(absl::StatusOr<DeviceCeilings> ceilings);
+
   // Called in Begin, Check and Sample without any lock held, so that a test can block there.
   void OnBegin(std::function<void(const ProfileProblem&)> hook);
   void OnCheck(std::function<void(const ProfileCandidate&)> hook);
@@ -49,6 +52,7 @@ class FakeProfiler : public Profiler {
   int samples() const;  // calls of Sample
   int ends() const;
   int releases() const;
+  int ceiling_measurements() const;
   int checks_of(const std::string& config) const;
   int samples_of(const std::string& config) const;
   // Candidates loaded now.
@@ -65,6 +69,7 @@ class FakeProfiler : public Profiler {
   absl::StatusOr<SampleResult> Sample(int64_t candidate_id, int count) override;
   void Forget(int64_t candidate_id) override;
   void End() override;
+  absl::StatusOr<DeviceCeilings> MeasureCeilings(int64_t memory_bytes_max) override;
   void Release() override;
 
  private:
@@ -93,6 +98,9 @@ class FakeProfiler : public Profiler {
   int begins_ ABSL_GUARDED_BY(mutex_) = 0;
   int ends_ ABSL_GUARDED_BY(mutex_) = 0;
   int releases_ ABSL_GUARDED_BY(mutex_) = 0;
+  int ceiling_measurements_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::StatusOr<DeviceCeilings> ceilings_ ABSL_GUARDED_BY(mutex_) =
+      absl::UnimplementedError("fake lane: no ceilings");
 };
 
 }  // namespace hone

@@ -331,6 +331,23 @@ absl::StatusOr<std::vector<StoredTemplate>> InMemoryStore::ListTemplates() {
   return templates_;
 }
 
+absl::Status InMemoryStore::PutCeilings(const DeviceFingerprint& device,
+                                        const DeviceCeilings& ceilings) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(CheckPut());
+  ceilings_[device.Key()] = ceilings;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<DeviceCeilings>> InMemoryStore::GetCeilings(
+    const std::string& device_key) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  const auto found = ceilings_.find(device_key);
+  if (found == ceilings_.end()) return std::nullopt;
+  return found->second;
+}
+
 absl::Status InMemoryStore::PutHeaderSet(const std::string& digest, const std::string& name,
                                          const std::vector<SourceFile>& files) {
   MutexLock lock(&mutex_);

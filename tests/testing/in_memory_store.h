@@ -68,6 +68,9 @@ class InMemoryStore : public KernelStore {
   absl::StatusOr<uint64_t> PutWinner(const Winner& winner) override;
   absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
                                                   const std::string& template_digest) override;
+  absl::Status PutCeilings(const DeviceFingerprint& device,
+                           const DeviceCeilings& ceilings) override;
+  absl::StatusOr<std::optional<DeviceCeilings>> GetCeilings(const std::string& device_key) override;
   absl::Status PutTemplate(const StoredTemplate& stored) override;
   absl::StatusOr<std::vector<StoredTemplate>> ListTemplates() override;
   absl::Status PutHeaderSet(const std::string& digest, const std::string& name,
@@ -115,6 +118,7 @@ class InMemoryStore : public KernelStore {
   std::map<std::pair<std::string, std::string>, Winner> winners_ ABSL_GUARDED_BY(mutex_);
   std::vector<StoredTemplate> templates_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, HeaderSet> header_sets_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, DeviceCeilings> ceilings_ ABSL_GUARDED_BY(mutex_);  // by device
   std::map<MissKey, Miss> misses_ ABSL_GUARDED_BY(mutex_);
   int64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;

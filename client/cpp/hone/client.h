@@ -109,6 +109,9 @@ class Client {
                                                              int limit = 1000) const;
   // `key`: whole, or a unique prefix of at least 6 digits.
   absl::StatusOr<v1::GetTuningResponse> GetTuning(const std::string& key) const;
+  // May measure the device's ceilings first. `config`: other values than the winner's, "ORDER=1".
+  absl::StatusOr<v1::ExplainTuningResponse> ExplainTuning(const std::string& key,
+                                                          const std::string& config = "") const;
   absl::StatusOr<v1::ExplainKeyResponse> ExplainKey(const v1::ExplainKeyRequest& request) const;
 
   // Blocks; ends with OK when `on_event` returns false, else with the call's error.
