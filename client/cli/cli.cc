@@ -58,7 +58,9 @@ void AddSubcommands(CLI::App& app, Environment& environment) {
   AddList(app, environment);
   AddShow(app, environment);
   AddExplain(app, environment);
+  AddCompare(app, environment);
   AddExplainKey(app, environment);
+  AddExport(app, environment);
   AddArtifact(app, environment);
 }
 

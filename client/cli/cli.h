@@ -35,8 +35,10 @@ struct Environment {
 void AddArtifact(CLI::App& app, Environment& environment);
 void AddCompile(CLI::App& app, Environment& environment);
 void AddDescribe(CLI::App& app, Environment& environment);
+void AddCompare(CLI::App& app, Environment& environment);
 void AddExplain(CLI::App& app, Environment& environment);
 void AddExplainKey(CLI::App& app, Environment& environment);
+void AddExport(CLI::App& app, Environment& environment);
 void AddGet(CLI::App& app, Environment& environment);
 void AddHeaders(CLI::App& app, Environment& environment);
 void AddLint(CLI::App& app, Environment& environment);

@@ -16,23 +16,6 @@ constexpr int64_t kGuardBytes = 4096;
 constexpr char kGuardByte = '\x5A';
 constexpr uint64_t kSeed = 20240229;
 
-const v1::Argument* FindArgument(const v1::KernelTemplate& kernel_template,
-                                 const std::string& architecture, const std::string& name) {
-  for (const v1::ArchitectureVariant& variant : kernel_template.variants()) {
-    const bool named = std::any_of(
-        variant.architectures().begin(), variant.architectures().end(),
-        [&](const std::string& pattern) { return CoversArchitecture(pattern, architecture); });
-    if (!named) continue;
-    for (const v1::Argument& argument : variant.arguments()) {
-      if (argument.name() == name) return &argument;
-    }
-  }
-  for (const v1::Argument& argument : kernel_template.arguments()) {
-    if (argument.name() == name) return &argument;
-  }
-  return nullptr;
-}
-
 // Contents are made in this process's memory; on the CPU device they stay there besides.
 absl::Status FitsHostMemory(int64_t bytes) {
   const int64_t available = AvailableMemoryBytes();
@@ -40,13 +23,6 @@ absl::Status FitsHostMemory(int64_t bytes) {
   return absl::ResourceExhaustedError(
       absl::StrCat("generating ", bytes, " bytes takes more than half of the ", available,
                    " bytes of memory that are free here; choose smaller sizes"));
-}
-
-// An init's bound: an expression over parameters; empty is 0.
-absl::StatusOr<int64_t> EvaluateBound(const std::string& text, const ExpressionBindings& bindings) {
-  if (text.empty()) return 0;
-  HONE_ASSIGN_OR_RETURN(const Expression e, Expression::Parse(text));
-  return e.Evaluate(bindings);
 }
 
 absl::StatusOr<std::string> Contents(const RecipeBuffer& recipe, const v1::Buffer& declared,
@@ -67,6 +43,29 @@ absl::StatusOr<std::string> Contents(const RecipeBuffer& recipe, const v1::Buffe
 }
 
 }  // namespace
+
+const v1::Argument* FindArgument(const v1::KernelTemplate& kernel_template,
+                                 const std::string& architecture, const std::string& name) {
+  for (const v1::ArchitectureVariant& variant : kernel_template.variants()) {
+    const bool named = std::any_of(
+        variant.architectures().begin(), variant.architectures().end(),
+        [&](const std::string& pattern) { return CoversArchitecture(pattern, architecture); });
+    if (!named) continue;
+    for (const v1::Argument& argument : variant.arguments()) {
+      if (argument.name() == name) return &argument;
+    }
+  }
+  for (const v1::Argument& argument : kernel_template.arguments()) {
+    if (argument.name() == name) return &argument;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<int64_t> EvaluateBound(const std::string& text, const ExpressionBindings& bindings) {
+  if (text.empty()) return 0;
+  HONE_ASSIGN_OR_RETURN(const Expression e, Expression::Parse(text));
+  return e.Evaluate(bindings);
+}
 
 absl::StatusOr<KernelRun> KernelRun::Create(RunDevice& device, const Kernel& kernel,
                                             const v1::KernelTemplate& kernel_template,

@@ -55,4 +55,11 @@ class KernelRun {
   std::map<std::string, Buffer> buffers_;
 };
 
+// How the template declares an argument on an architecture; nullptr: it does not.
+const v1::Argument* FindArgument(const v1::KernelTemplate& kernel_template,
+                                 const std::string& architecture, const std::string& name);
+
+// An init's bound: an expression over parameters; empty is 0.
+absl::StatusOr<int64_t> EvaluateBound(const std::string& text, const ExpressionBindings& bindings);
+
 }  // namespace hone::cli

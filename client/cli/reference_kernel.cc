@@ -33,38 +33,6 @@ const v1::ArchitectureVariant* VariantFor(const v1::KernelTemplate& kernel_templ
   return nullptr;
 }
 
-// Compile has no definitions; they stand before the source as the daemon places them.
-absl::StatusOr<v1::CompileRequest> MakeRequest(const v1::KernelTemplate& kernel_template,
-                                               const ParamMap& params, const std::string& entry,
-                                               const std::string& architecture) {
-  v1::CompileRequest request;
-  std::string source;
-  for (const v1::Define& define : kernel_template.defines()) {
-    HONE_ASSIGN_OR_RETURN(const std::string value, Substitute(define.value(), params));
-    absl::StrAppend(&source, "#define ", define.name(), " ", value, "\n");
-  }
-  const v1::ArchitectureVariant* variant = VariantFor(kernel_template, architecture);
-  const bool own_source = variant != nullptr && !variant->source().empty();
-  const std::string& name = own_source ? variant->source() : kernel_template.source();
-  const std::set<std::string> headers(kernel_template.headers().begin(),
-                                      kernel_template.headers().end());
-  for (const v1::SourceFile& file : kernel_template.files()) {
-    if (file.name() == name) {
-      absl::StrAppend(&source, "#line 1 \"", name, "\"\n", file.content());
-    } else if (headers.count(file.name()) > 0) {
-      *request.add_headers() = file;
-    }
-  }
-  request.set_source(std::move(source));
-  request.set_name(name);
-  *request.mutable_header_sets() = kernel_template.header_sets();
-  const bool own_options = variant != nullptr && variant->options_size() > 0;
-  *request.mutable_options() = own_options ? variant->options() : kernel_template.options();
-  request.add_name_expressions(entry);
-  request.add_architectures(architecture);
-  return request;
-}
-
 absl::StatusOr<Expression> Bound(const std::string& text, const ExpressionBindings& bindings,
                                  int64_t empty_value) {
   if (text.empty()) return Expression::Constant(empty_value);
@@ -157,6 +125,39 @@ ExpressionBindings BindingsOf(const ParamMap& params) {
   return bindings;
 }
 
+// Compile has no definitions; they stand before the source as the daemon places them.
+absl::StatusOr<v1::CompileRequest> TemplateCompile(const v1::KernelTemplate& kernel_template,
+                                                   const ParamMap& params,
+                                                   const std::vector<std::string>& entries,
+                                                   const std::string& architecture) {
+  v1::CompileRequest request;
+  std::string source;
+  for (const v1::Define& define : kernel_template.defines()) {
+    HONE_ASSIGN_OR_RETURN(const std::string value, Substitute(define.value(), params));
+    absl::StrAppend(&source, "#define ", define.name(), " ", value, "\n");
+  }
+  const v1::ArchitectureVariant* variant = VariantFor(kernel_template, architecture);
+  const bool own_source = variant != nullptr && !variant->source().empty();
+  const std::string& name = own_source ? variant->source() : kernel_template.source();
+  const std::set<std::string> headers(kernel_template.headers().begin(),
+                                      kernel_template.headers().end());
+  for (const v1::SourceFile& file : kernel_template.files()) {
+    if (file.name() == name) {
+      absl::StrAppend(&source, "#line 1 \"", name, "\"\n", file.content());
+    } else if (headers.count(file.name()) > 0) {
+      *request.add_headers() = file;
+    }
+  }
+  request.set_source(std::move(source));
+  request.set_name(name);
+  *request.mutable_header_sets() = kernel_template.header_sets();
+  const bool own_options = variant != nullptr && variant->options_size() > 0;
+  *request.mutable_options() = own_options ? variant->options() : kernel_template.options();
+  for (const std::string& entry : entries) request.add_name_expressions(entry);
+  request.add_architectures(architecture);
+  return request;
+}
+
 absl::StatusOr<ReferenceKernel> CompileReference(const Client& client,
                                                  const v1::KernelTemplate& kernel_template,
                                                  int index, const Kernel& served,
@@ -169,7 +170,7 @@ absl::StatusOr<ReferenceKernel> CompileReference(const Client& client,
   HONE_ASSIGN_OR_RETURN(const std::string entry, Substitute(check.reference(), kernel.params()));
   HONE_ASSIGN_OR_RETURN(
       const v1::CompileRequest request,
-      MakeRequest(kernel_template, kernel.params(), entry, kernel.architecture()));
+      TemplateCompile(kernel_template, kernel.params(), {entry}, kernel.architecture()));
   HONE_ASSIGN_OR_RETURN(const v1::CompileResponse compiled, client.Compile(request));
   if (compiled.artifacts_size() != 1) {
     return absl::InternalError(absl::StrCat("the daemon sent ", compiled.artifacts_size(),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cpp/hone/client.h"
@@ -25,6 +26,13 @@ absl::StatusOr<ReferenceKernel> CompileReference(const Client& client,
 // `${NAME}` replaced by a parameter's C++ spelling. INVALID_ARGUMENT for a name without value.
 absl::StatusOr<std::string> Substitute(const std::string& text,
                                        const google::protobuf::Map<std::string, v1::Value>& params);
+
+// A compile of the template's source for these entries, whose placeholders are filled already.
+// `params` fill those of its definitions.
+absl::StatusOr<v1::CompileRequest> TemplateCompile(
+    const v1::KernelTemplate& kernel_template,
+    const google::protobuf::Map<std::string, v1::Value>& params,
+    const std::vector<std::string>& entries, const std::string& architecture);
 
 // "sm_90" covers sm_90 and sm_90a.
 bool CoversArchitecture(const std::string& pattern, const std::string& architecture);

@@ -59,7 +59,7 @@ TEST_F(CliTest, HelpIsWrittenForPeople) {
                           HasSubstr("explain-key")));
   for (const char* command :
        {"status", "templates", "describe", "lint", "headers", "tune", "run", "get", "compile",
-        "list", "show", "explain", "explain-key", "artifact"}) {
+        "list", "show", "explain", "compare", "explain-key", "export", "artifact"}) {
     EXPECT_EQ(RunMain({"hone", command, "--help"}), kExitOk) << command;
     EXPECT_THAT(out_, HasSubstr(command));
   }

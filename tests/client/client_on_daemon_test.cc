@@ -135,6 +135,14 @@ TEST_F(ClientOnDaemonTest, TuneShowAndRunTellOneStory) {
                           HasSubstr("next    XBLOCK=256")));
   ASSERT_EQ(Hone({"explain", key, "--config", "VEC=1"}), cli::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("XBLOCK=256 VEC=1 ITEMS=4 CACHE=0"));
+  ASSERT_EQ(Hone({"compare", "copy_1d", "n=4096"}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr(key), HasSubstr("1.00x")));
+  EXPECT_EQ(Hone({"export", key, "--repro", "-o", "-"}), cli::kExitError);
+  EXPECT_THAT(err_, HasSubstr("CPU reference device"));
+  EXPECT_EQ(Hone({"artifact", key, "--ptx"}), cli::kExitError);
+  EXPECT_THAT(err_, HasSubstr("no PTX for cpu"));
+  ASSERT_EQ(Hone({"artifact", key}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("HOST_ELF"));
 
   // Again: nothing is measured.
   ASSERT_EQ(Hone(tune), cli::kExitOk) << err_;
