@@ -13,7 +13,8 @@
 namespace hone::cli {
 namespace {
 
-constexpr absl::Duration kQuiet = absl::Milliseconds(100);
+// Editors write a file in one go or rename one over it; what is left of a save comes within this.
+constexpr absl::Duration kQuiet = absl::Milliseconds(30);
 
 }  // namespace
 

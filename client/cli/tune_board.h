@@ -29,12 +29,13 @@ class TuneBoard {
   std::string CandidateLine(const v1::MeasurementInfo& candidate) const;
   // True when this candidate was not seen before: it deserves a line.
   bool IsNew(const v1::MeasurementInfo& candidate) const;
+  // Of the fastest candidate so far; 0: none is timed yet.
+  double BestNs() const;
 
  private:
   std::vector<const v1::MeasurementInfo*> Timed() const;
   std::vector<const v1::MeasurementInfo*> Rejected() const;  // without excluded points
   std::vector<const v1::MeasurementInfo*> Excluded() const;
-  double BestNs() const;
 
   v1::TuneStarted started_;
   v1::TuneProgress progress_;

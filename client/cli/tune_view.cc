@@ -58,10 +58,13 @@ class PlainView : public TuneView {
 class LiveView : public TuneView {
  public:
   void OnEvent(const v1::TuneEvent& event) override {
+    const bool first =
+        event.has_candidate() && board_.BestNs() == 0 && !event.candidate().has_rejection();
     board_.Add(event);
     if (event.has_started()) PrintStarted(event.started());
+    // The first time is what a person at the keyboard waits for.
     const absl::Time now = absl::Now();
-    if (now - drawn_at_ < kRedrawInterval) return;
+    if (!first && now - drawn_at_ < kRedrawInterval) return;
     drawn_at_ = now;
     const int rows = std::max(GetTerminalSize().rows - kOtherLines, kRowsAtLeast);
     std::vector<std::string> lines = board_.Lines(static_cast<size_t>(rows));
