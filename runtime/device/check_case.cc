@@ -459,6 +459,13 @@ absl::StatusOr<bool> CheckCase::StillPoison(const CaseBuffer& buffer, int64_t el
   return other < 0;
 }
 
+absl::StatusOr<std::string> CheckCase::RepeatedDigest(const Runnable& candidate) {
+  HONE_ASSIGN_OR_RETURN(const ResolvedLaunch launch, Prepare(candidate));
+  HONE_RETURN_IF_ERROR(RestoreAll());
+  HONE_RETURN_IF_ERROR(LaunchAndWait(*candidate.module, launch, label()));
+  return OutputDigest();
+}
+
 absl::StatusOr<std::string> CheckCase::OutputDigest() {
   Sha256 digest;
   for (const CaseBuffer& buffer : buffers_) {

@@ -69,6 +69,9 @@ class CheckCase {
   // The next Build starts over: somebody may have written where they should not.
   void Invalidate() { built_ = false; }
 
+  // OutputDigest after one more launch from the same inputs; launch errors are ABORTED, as in Run,
+  // or FAILED_PRECONDITION. REQUIRES: Run found nothing wrong with the candidate.
+  absl::StatusOr<std::string> RepeatedDigest(const Runnable& candidate);
   // OK if the recipe's guards hold for this case.
   absl::Status Accepts(const LaunchRecipe& recipe);
   // Restores, launches, looks at guard zones, inputs and outputs. ABORTED: the candidate killed the

@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kSmallCaseBytesMax = 32 << 20;
 // Set aside at Begin for small cases and scratch.
 constexpr int64_t kSmallBytesReserve = 8 << 20;
+// Of a digest at a small size; the checksums under it have 64 bits.
+constexpr size_t kSmallDigestDigits = 16;
 
 std::vector<std::string> OptionalBuffers(const LaunchRecipe& recipe) {
   std::vector<std::string> names;
@@ -177,6 +179,8 @@ absl::StatusOr<CheckResult> DeviceProfiler::Check(const ProfileCandidate& candid
   if (result.rejection) {
     result.verified_sizes.clear();
     result.output_sha256.clear();
+    result.small_outputs.clear();
+    result.irreproducible = false;
     if (is_baseline) DropBaseline();
     return result;
   }
@@ -206,10 +210,22 @@ absl::StatusOr<std::optional<Rejection>> DeviceProfiler::CheckCases(
     HONE_ASSIGN_OR_RETURN(auto rejection, RunCase(*check_case, loaded));
     if (rejection) return rejection;
     result.verified_sizes.push_back(check_case->label());
-    if (wanted.tuned) {
-      HONE_ASSIGN_OR_RETURN(result.output_sha256, check_case->OutputDigest());
+    HONE_ASSIGN_OR_RETURN(std::string digest, check_case->OutputDigest());
+    if (!wanted.tuned) {
+      result.small_outputs[check_case->label()] = digest.substr(0, kSmallDigestDigits);
+      continue;
     }
+    // Atomics in floating point give other bits with every order of arrival. The tuned size shows
+    // it best: there most threads arrive.
+    const absl::StatusOr<std::string> again = check_case->RepeatedDigest(loaded.runnable());
+    if (absl::IsFailedPrecondition(again.status())) {
+      return LaunchFailed(again.status(), check_case->label());
+    }
+    HONE_RETURN_IF_ERROR(again.status());
+    result.irreproducible = *again != digest;
+    if (!result.irreproducible) result.output_sha256 = std::move(digest);
   }
+  if (result.irreproducible) result.small_outputs.clear();
   return std::nullopt;
 }
 

@@ -63,7 +63,9 @@ struct CheckResult {
   std::optional<Rejection> rejection;
   bool verified = false;
   std::vector<std::string> verified_sizes;
-  std::string output_sha256;
+  std::string output_sha256;  // as in Measurement, these three
+  std::map<std::string, std::string> small_outputs;
+  bool irreproducible = false;
 };
 
 struct SampleResult {

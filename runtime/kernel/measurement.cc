@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
+
 namespace hone {
 namespace {
 
@@ -51,6 +53,33 @@ bool AreSameWork(const Measurement& a, const Measurement& b) {
     return m.same_work_as.empty() ? m.config.ToString() : m.same_work_as;
   };
   return measured(a) == measured(b);
+}
+
+std::string StaleReason(const Measurement& measurement, const Provenance& present) {
+  const auto differ = [](const std::string& then, const std::string& now) {
+    return !then.empty() && !now.empty() && then != now;
+  };
+  if (!measurement.invalidated.empty()) {
+    return absl::StrCat("invalidated ", measurement.invalidated);
+  }
+  if (measurement.rejection && measurement.rejection->kind == RejectionKind::kConstraint) return "";
+  if (differ(measurement.driver, present.driver)) {
+    return absl::StrCat("measured under driver ", measurement.driver, ", now ", present.driver);
+  }
+  // Binaries that came with their template are of no compiler of ours.
+  if (measurement.compiler_build != "prebuilt" &&
+      differ(measurement.compiler_build, present.compiler_build)) {
+    return absl::StrCat("built by ", measurement.compiler_build, ", now ", present.compiler_build);
+  }
+  return "";
+}
+
+bool SameBits(const Measurement& a, const Measurement& b) {
+  if (a.output_sha256.empty() || a.output_sha256 != b.output_sha256) return false;
+  return std::all_of(a.small_outputs.begin(), a.small_outputs.end(), [&](const auto& item) {
+    const auto other = b.small_outputs.find(item.first);
+    return other == b.small_outputs.end() || other->second == item.second;
+  });
 }
 
 void Summarise(Measurement& measurement) {

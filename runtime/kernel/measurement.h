@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,7 +45,12 @@ struct Measurement {
   double spread = 0;                        // half the interquartile range over the median
   std::vector<std::string> verified_sizes;  // "n=67108864"
   bool verified = false;                    // false: no reference
-  std::string output_sha256;                // on the fixed check inputs; empty if there were none
+  // Of the outputs at the tuned size on the fixed check inputs; empty if there were none or they
+  // are irreproducible.
+  std::string output_sha256;
+  // By small check size ("n=1023"), the first 16 digits of the same.
+  std::map<std::string, std::string> small_outputs;
+  bool irreproducible = false;  // two launches on the same inputs gave different bits
   std::string artifact_sha256;
 
   int64_t measured_at_unix_ms = 0;
@@ -61,10 +67,29 @@ struct Measurement {
   // The config that was measured in this one's place, because its code and launches are the same;
   // empty: this one was.
   std::string same_work_as;
+  // Somebody declared it no longer trusted: when and why. Empty: nobody did.
+  std::string invalidated;
 };
 
 // Results of one and the same work, so that no difference between them means anything.
 bool AreSameWork(const Measurement& a, const Measurement& b);
+
+// What qualifies a timing without being part of its identity. Empty fields are unknown and differ
+// from nothing.
+struct Provenance {
+  std::string driver;          // "580.159.04"
+  std::string compiler_build;  // "nvrtc 13.0.88"
+};
+
+// Why `measurement` does not stand for what would be measured under `present`; empty if it does.
+std::string StaleReason(const Measurement& measurement, const Provenance& present);
+
+// Which candidates may win. Stored; never renumber.
+enum class Numerics { kWithinTolerance = 0, kSameBitsAsDefault = 1 };
+
+// True if both gave the same outputs, bit for bit, at the tuned size and at every small size at
+// which both were checked. False where that is not known.
+bool SameBits(const Measurement& a, const Measurement& b);
 
 // Fills median_ns and spread from samples_ns. Percentiles interpolate linearly between order
 // statistics (Hyndman and Fan's type 7).

@@ -231,6 +231,8 @@ wire::CheckReply ToWire(const CheckResult& result) {
   message.set_verified(result.verified);
   for (const std::string& sizes : result.verified_sizes) message.add_verified_sizes(sizes);
   message.set_output_sha256(result.output_sha256);
+  message.mutable_small_outputs()->insert(result.small_outputs.begin(), result.small_outputs.end());
+  message.set_irreproducible(result.irreproducible);
   return message;
 }
 
@@ -240,6 +242,8 @@ absl::StatusOr<CheckResult> FromWire(const wire::CheckReply& message) {
   result.verified = message.verified();
   result.verified_sizes = {message.verified_sizes().begin(), message.verified_sizes().end()};
   result.output_sha256 = message.output_sha256();
+  result.small_outputs = {message.small_outputs().begin(), message.small_outputs().end()};
+  result.irreproducible = message.irreproducible();
   return result;
 }
 

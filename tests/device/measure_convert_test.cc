@@ -88,6 +88,8 @@ TEST(MeasureConvertTest, CandidatesAndResultsSurviveTheTrip) {
   check.verified = true;
   check.verified_sizes = {"n=1", "n=2"};
   check.output_sha256 = "abc";
+  check.small_outputs = {{"n=1", "12"}};
+  check.irreproducible = true;
   check.rejection = Rejection{.kind = RejectionKind::kTimeout, .detail = "slow", .limit = 1000};
   const auto check_back = FromWire(ToWire(check));
   ASSERT_TRUE(check_back.ok());
@@ -95,6 +97,8 @@ TEST(MeasureConvertTest, CandidatesAndResultsSurviveTheTrip) {
   EXPECT_EQ(check_back->rejection->limit, 1000);
   EXPECT_THAT(check_back->verified_sizes, ElementsAre("n=1", "n=2"));
   EXPECT_EQ(check_back->output_sha256, "abc");
+  EXPECT_EQ(check_back->small_outputs, check.small_outputs);
+  EXPECT_TRUE(check_back->irreproducible);
 
   SampleResult sample;
   sample.samples_ns = {1.5, 2.5};

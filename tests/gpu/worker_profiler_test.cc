@@ -39,6 +39,7 @@ __global__ void copy_1d(float* dst, const float* src, long long n) {
     *(float4*)(dst + i) = *(const float4*)(src + i);
   }
   if (i < n) dst[i] = src[i];
+  if (MODE == 7 && i == 0) dst[0] += 1e-6f * (clock64() & 4095);
 }
 )";
 
@@ -49,7 +50,8 @@ enum Mode {
   kTrap = 3,
   kBeyond = 4,
   kWrong = 5,
-  kMisaligned = 6
+  kMisaligned = 6,
+  kShaky = 7
 };
 
 const Artifact& Kernels() {
@@ -58,7 +60,7 @@ const Artifact& Kernels() {
     program.name = "copy_1d.cu";
     program.source = kSource;
     program.name_expressions = {"copy_1d_reference"};
-    for (int mode = kGood; mode <= kMisaligned; ++mode) {
+    for (int mode = kGood; mode <= kShaky; ++mode) {
       for (const int xblock : {64, 128, 256, 512}) {
         program.name_expressions.push_back(absl::StrCat("copy_1d<", xblock, ", ", mode, ">"));
       }
@@ -78,8 +80,9 @@ class GpuWorkerProfilerTest : public testing::Test {
     options.compiler = &GpuCompiler();
     profiler_ = std::make_unique<WorkerProfiler>(options);
   }
-  void Begin(int64_t n = 1 << 20) {
+  void Begin(int64_t n = 1 << 20, const Tolerance& tolerance = {.exact = true}) {
     ProfileProblem problem = CopyProblem(n);
+    problem.check.references[0].outputs[0].tolerance = tolerance;
     problem.check_artifact = Kernels();
     problem.check.references[0].reference.steps[0].symbol =
         Kernels().lowered_names.at("copy_1d_reference");
@@ -136,6 +139,20 @@ TEST_F(GpuWorkerProfilerTest, ALieAboutAlignmentIsFoundAtSmallSizes) {
   Begin();
   ExpectRejected(Candidate(1, kMisaligned), RejectionKind::kIllegalAccess);
   EXPECT_FALSE(Check(Candidate(2, kGood)).rejection);
+}
+
+TEST_F(GpuWorkerProfilerTest, EqualOutputsHaveEqualHashesAndUnsteadyOnesHaveNone) {
+  Begin(1 << 20, {.atol = 0.01});
+  const CheckResult first = Check(Candidate(1, kGood, 64));
+  const CheckResult second = Check(Candidate(2, kGood, 256));
+  EXPECT_THAT(first.output_sha256, SizeIs(64));
+  EXPECT_EQ(first.output_sha256, second.output_sha256);
+  EXPECT_EQ(first.small_outputs.at("n=0"), second.small_outputs.at("n=0"));
+  EXPECT_FALSE(first.irreproducible);
+  const CheckResult shaky = Check(Candidate(3, kShaky));
+  EXPECT_FALSE(shaky.rejection);
+  EXPECT_TRUE(shaky.irreproducible);
+  EXPECT_EQ(shaky.output_sha256, "");
 }
 
 // DESIGN: 24 or more candidates at 256 MiB in 5 s, compiling included.

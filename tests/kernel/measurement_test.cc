@@ -79,5 +79,37 @@ TEST(DeviceFingerprintTest, FactsAreWhatExpressionsMayUse) {
   EXPECT_FALSE(IsDeviceFact("device.name"));
 }
 
+TEST(StaleReasonTest, NamesWhatDiffersAndOnlyWhatIsKnown) {
+  Measurement measurement;
+  measurement.driver = "570.1";
+  measurement.compiler_build = "nvrtc 12.9.86";
+  EXPECT_EQ(StaleReason(measurement, {}), "");
+  EXPECT_EQ(StaleReason(measurement, {"570.1", "nvrtc 12.9.86"}), "");
+  EXPECT_EQ(StaleReason(measurement, {"580.2", ""}), "measured under driver 570.1, now 580.2");
+  EXPECT_EQ(StaleReason(measurement, {"570.1", "nvrtc 13.0.88"}),
+            "built by nvrtc 12.9.86, now nvrtc 13.0.88");
+  measurement.invalidated = "2026-11-30: bad cooling";
+  EXPECT_EQ(StaleReason(measurement, {}), "invalidated 2026-11-30: bad cooling");
+}
+
+TEST(StaleReasonTest, PrebuiltBinariesAreOfNoCompilerOfOurs) {
+  Measurement measurement;
+  measurement.compiler_build = "prebuilt";
+  EXPECT_EQ(StaleReason(measurement, {"", "nvrtc 13.0.88"}), "");
+}
+
+TEST(SameBitsTest, ComparesTheSizesThatBothWereCheckedAt) {
+  Measurement a, b;
+  EXPECT_FALSE(SameBits(a, b)) << "nothing is known";
+  a.output_sha256 = b.output_sha256 = "tuned";
+  EXPECT_TRUE(SameBits(a, b));
+  a.small_outputs = {{"n=1", "x"}, {"n=7", "y"}};
+  b.small_outputs = {{"n=1", "x"}, {"n=9", "z"}};
+  EXPECT_TRUE(SameBits(a, b));
+  b.small_outputs["n=7"] = "other";
+  EXPECT_FALSE(SameBits(a, b));
+  EXPECT_FALSE(SameBits(b, a));
+}
+
 }  // namespace
 }  // namespace hone
