@@ -254,6 +254,8 @@ v1::MeasurementInfo ToProto(const Measurement& measurement, const WorkAmount& wo
   proto.set_other_processes(measurement.other_processes);
   proto.set_same_work_as(measurement.same_work_as);
   proto.set_artifact_sha256(measurement.artifact_sha256);
+  proto.set_output_sha256(measurement.output_sha256);
+  proto.set_irreproducible(measurement.irreproducible);
   return proto;
 }
 
@@ -293,6 +295,15 @@ v1::TunedKernel ToProto(const TunedKernel& kernel, const KernelTemplate* kernel_
   return proto;
 }
 
+v1::PinInfo ToProto(const WinnerPin& pin) {
+  v1::PinInfo proto;
+  proto.set_config(pin.config->ToString());
+  proto.set_reason(pin.reason);
+  proto.set_pinned_at_unix_ms(pin.pinned_at_unix_ms);
+  proto.set_generation(pin.generation);
+  return proto;
+}
+
 v1::GetKernelResponse ToProto(const KernelAnswer& answer, const KernelTemplate& kernel_template,
                               int64_t inline_bytes_max) {
   v1::GetKernelResponse proto;
@@ -307,6 +318,7 @@ v1::GetKernelResponse ToProto(const KernelAnswer& answer, const KernelTemplate& 
   proto.set_stale(answer.stale);
   proto.set_stale_reason(answer.stale_reason);
   proto.set_tuning(answer.tuning);
+  if (answer.pin.has_value()) *proto.mutable_pin() = ToProto(*answer.pin);
   return proto;
 }
 

@@ -65,6 +65,9 @@ WorkAmount WorkOf(const KernelTemplate& kernel_template, const Problem& problem)
 v1::TunedKernel ToProto(const TunedKernel& kernel, const KernelTemplate* kernel_template,
                         const Values& measured_at, int64_t inline_bytes_max);
 
+// REQUIRES: pin.config.
+v1::PinInfo ToProto(const WinnerPin& pin);
+
 v1::GetKernelResponse ToProto(const KernelAnswer& answer, const KernelTemplate& kernel_template,
                               int64_t inline_bytes_max);
 

@@ -33,6 +33,10 @@ void ListTunings(ServiceContext& context,
 void GetTuning(ServiceContext& context, CallPtr<v1::GetTuningRequest, v1::GetTuningResponse> call);
 void ExplainTuning(ServiceContext& context,
                    CallPtr<v1::ExplainTuningRequest, v1::ExplainTuningResponse> call);
+void Pin(ServiceContext& context, CallPtr<v1::PinRequest, v1::PinResponse> call);
+void Unpin(ServiceContext& context, CallPtr<v1::UnpinRequest, v1::UnpinResponse> call);
+void Invalidate(ServiceContext& context,
+                CallPtr<v1::InvalidateRequest, v1::InvalidateResponse> call);
 void GetStatus(ServiceContext& context, CallPtr<v1::GetStatusRequest, v1::GetStatusResponse> call);
 void ExplainKey(ServiceContext& context,
                 CallPtr<v1::ExplainKeyRequest, v1::ExplainKeyResponse> call);
@@ -79,8 +83,6 @@ struct FoundTuning {
   std::optional<Problem> problem;
   v1::TuningSummary summary;
 };
-// INVALID_ARGUMENT unless the text can be a key's beginning.
-absl::Status CheckKeyPrefix(const std::string& key);
 // NOT_FOUND, or INVALID_ARGUMENT for a beginning that several keys have. Blocks on the store.
 absl::StatusOr<FoundTuning> FindTuning(ServiceContext& context, const std::string& key_prefix);
 
@@ -88,6 +90,12 @@ absl::StatusOr<FoundTuning> FindTuning(ServiceContext& context, const std::strin
 absl::StatusOr<CatalogEntryPtr> TemplateToTune(ServiceContext& context, const Engine& engine,
                                                const Caller& caller,
                                                const v1::TuneRequest& request);
+
+// INVALID_ARGUMENT unless `key` can be a tuning key or the first digits of one.
+absl::Status CheckKey(const std::string& key);
+// The stored key that begins with `prefix`. NOT_FOUND, or INVALID_ARGUMENT when several do. Blocks
+// on the store.
+absl::StatusOr<std::string> FindKey(const std::string& prefix, KernelStore& store);
 
 // Catalog directories that could not be loaded.
 void AddCatalogWarnings(ServiceContext& context, v1::GetStatusResponse& response);

@@ -178,6 +178,21 @@ grpc::ServerUnaryReactor* KernelServiceImpl::ExplainTuning(Context* call, const 
                     &hone::ExplainTuning);
 }
 
+grpc::ServerUnaryReactor* KernelServiceImpl::Pin(Context* call, const Bytes* request,
+                                                 Bytes* response) {
+  return StartUnary(call, request, response, {"Pin", Role::kTuner}, &hone::Pin);
+}
+
+grpc::ServerUnaryReactor* KernelServiceImpl::Unpin(Context* call, const Bytes* request,
+                                                   Bytes* response) {
+  return StartUnary(call, request, response, {"Unpin", Role::kTuner}, &hone::Unpin);
+}
+
+grpc::ServerUnaryReactor* KernelServiceImpl::Invalidate(Context* call, const Bytes* request,
+                                                        Bytes* response) {
+  return StartUnary(call, request, response, {"Invalidate", Role::kTuner}, &hone::Invalidate);
+}
+
 grpc::ServerUnaryReactor* KernelServiceImpl::GetStatus(Context* call, const Bytes* request,
                                                        Bytes* response) {
   return StartUnary(call, request, response, {"GetStatus", Role::kReader}, &hone::GetStatus);

@@ -13,8 +13,10 @@ namespace hone {
 
 // Bytes come and go as they are: requests are parsed here, so that a broken one is explained by
 // field.
-using RawExplainService =
-    v1::KernelService::WithRawCallbackMethod_ExplainTuning<v1::KernelService::Service>;
+using RawPinService =
+    v1::KernelService::WithRawCallbackMethod_Pin<v1::KernelService::WithRawCallbackMethod_Unpin<
+        v1::KernelService::WithRawCallbackMethod_Invalidate<v1::KernelService::Service>>>;
+using RawExplainService = v1::KernelService::WithRawCallbackMethod_ExplainTuning<RawPinService>;
 using RawHeaderSetService = v1::KernelService::WithRawCallbackMethod_RegisterHeaderSet<
     v1::KernelService::WithRawCallbackMethod_ListHeaderSets<RawExplainService>>;
 using RawKernelService = v1::KernelService::WithRawCallbackMethod_GetKernel<
@@ -59,6 +61,9 @@ class KernelServiceImpl : public RawKernelService {
   Unary* ListTunings(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetTuning(Context* call, const Bytes* request, Bytes* response) override;
   Unary* ExplainTuning(Context* call, const Bytes* request, Bytes* response) override;
+  Unary* Pin(Context* call, const Bytes* request, Bytes* response) override;
+  Unary* Unpin(Context* call, const Bytes* request, Bytes* response) override;
+  Unary* Invalidate(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetStatus(Context* call, const Bytes* request, Bytes* response) override;
   Unary* ExplainKey(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetLog(Context* call, const Bytes* request, Bytes* response) override;

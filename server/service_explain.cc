@@ -364,7 +364,7 @@ void MeasureThenAnswer(ServiceContext& context, const ExplainCall& call, Engine&
 }  // namespace
 
 void ExplainTuning(ServiceContext& context, ExplainCall call) {
-  if (absl::Status status = CheckKeyPrefix(call->request().key()); !status.ok()) {
+  if (absl::Status status = CheckKey(call->request().key()); !status.ok()) {
     return call->Fail(status);
   }
   WithEngine(context, call,

@@ -51,6 +51,7 @@ absl::StatusOr<Asked> RequestOf(ServiceContext& context, const v1::GetKernelRequ
   request.max_wait = proto.max_wait_ms() == 0 ? context.limits.wait_default
                                               : absl::Milliseconds(proto.max_wait_ms());
   request.policy = static_cast<Policy>(proto.policy());
+  request.numerics = static_cast<Numerics>(proto.numerics());
   HONE_ASSIGN_OR_RETURN(request.values, ValuesFromProto(proto.params()));
   HONE_ASSIGN_OR_RETURN(request.target, TargetFromProto(proto.target()));
   HONE_ASSIGN_OR_RETURN(const CatalogEntryPtr entry, FindTemplate(context, proto.template_()));
@@ -74,6 +75,7 @@ void LogAnswer(absl::string_view event, spdlog::level::level_enum level, const G
     line.Add("problem", ToString(answer->kernel->params));
     line.Add("source", Name(answer->source)).Add("key", answer->key);
     if (answer->stale) line.Add("stale", answer->stale_reason);
+    if (answer->pin) line.Add("pinned", answer->pin->config->ToString());
   } else {
     line.Add("code", absl::StatusCodeToString(answer.status().code()));
     line.Add("reason", BoundedUtf8(answer.status().message(), 200));

@@ -25,6 +25,7 @@ void AddEngine(Engine& engine, KernelStore& store, v1::GetStatusResponse& respon
     status->set_name(devices[i].name);
     *status->mutable_fingerprint() = ToProto(devices[i].fingerprint);
     status->set_driver(devices[i].driver);
+    status->set_device_key(devices[i].fingerprint.Key());
     status->set_state(lane.state);
     status->set_detail(lane.detail);
     status->set_worker_pid(lane.worker_pid);

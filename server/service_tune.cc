@@ -82,6 +82,7 @@ class TuneFollower : public std::enable_shared_from_this<TuneFollower> {
  private:
   void OnEvent(const TuneRun::Event& event);
   v1::TuneEvent Started(const TuneRun::Event& event);
+  absl::Status Outcome(const TuneRun::Event& event) const;
   v1::TuneEvent Finished(const TuneRun::Event& event);
   void LogRejected(const Measurement& measurement) const;
   void LogFinished(const TuneRun::Event& event) const;
@@ -95,8 +96,10 @@ class TuneFollower : public std::enable_shared_from_this<TuneFollower> {
   // Set before the subscription.
   std::string key_;
   bool joined_ = false;
+  Numerics numerics_ = Numerics::kWithinTolerance;
   // Written by the first event, before any other reads it; events come one at a time.
   WorkAmount work_;
+  std::string default_config_;
 
   Mutex mutex_;
   std::shared_ptr<TuneRun> run_ ABSL_GUARDED_BY(mutex_);
@@ -109,6 +112,7 @@ class TuneFollower : public std::enable_shared_from_this<TuneFollower> {
 void TuneFollower::Start(Engine& engine, KernelTemplatePtr kernel_template,
                          const v1::TuneRequest& request) {
   template_ = std::move(kernel_template);
+  numerics_ = static_cast<Numerics>(request.numerics());
   const auto start = [&]() -> absl::StatusOr<std::shared_ptr<TuneRun>> {
     HONE_ASSIGN_OR_RETURN(const TuneOptions options, OptionsOf(request));
     HONE_ASSIGN_OR_RETURN(const Values values, ValuesFromProto(request.params()));
@@ -180,6 +184,7 @@ void TuneFollower::OnEvent(const TuneRun::Event& event) {
   switch (event.kind) {
     case Kind::kStarted:
       work_ = {.bytes = event.work_bytes, .flops = event.work_flops};
+      default_config_ = event.default_config;
       return stream_->Push("", Serialize(Started(event)));
     case Kind::kMeasurement: {
       LogRejected(*event.measurement);
@@ -200,8 +205,9 @@ void TuneFollower::OnEvent(const TuneRun::Event& event) {
     }
     case Kind::kFinished:
       LogFinished(event);
-      if (event.status.ok()) stream_->Push("", Serialize(Finished(event)));
-      return stream_->End(event.status);
+      if (absl::Status status = Outcome(event); !status.ok()) return stream_->End(status);
+      stream_->Push("", Serialize(Finished(event)));
+      return stream_->End(absl::OkStatus());
   }
 }
 
@@ -219,23 +225,48 @@ v1::TuneEvent TuneFollower::Started(const TuneRun::Event& event) {
   return proto;
 }
 
+// The tune's own, or why nothing of what it found is what this caller wants.
+absl::Status TuneFollower::Outcome(const TuneRun::Event& event) const {
+  if (!event.status.ok() || numerics_ == Numerics::kWithinTolerance || event.same_bits != nullptr) {
+    return event.status;
+  }
+  std::string why = "it was not measured";
+  for (const Measurement& measurement : event.outcome.measurements) {
+    if (measurement.config.ToString() != default_config_) continue;
+    why = measurement.irreproducible ? "two launches of it on the same inputs gave different bits"
+                                     : "no hash of its outputs is stored; force measures it again";
+    if (!measurement.rejection) continue;
+    why = absl::StrCat(Name(measurement.rejection->kind), ": ", measurement.rejection->detail);
+  }
+  return WithErrorInfo(
+      absl::FailedPreconditionError(absl::StrCat(
+          "numerics: no candidate can be SAME_BITS_AS_DEFAULT, because the bits of the default (",
+          default_config_, ") are not known: ", why,
+          ". What was measured is kept; WITHIN_TOLERANCE has a winner")),
+      {.reason = "NO_CANDIDATE_SURVIVED"});
+}
+
 v1::TuneEvent TuneFollower::Finished(const TuneRun::Event& event) {
   v1::TuneEvent proto;
   v1::TuneFinished& finished = *proto.mutable_finished();
-  if (event.kernel != nullptr) {
+  const bool same_bits = numerics_ == Numerics::kSameBitsAsDefault;
+  const auto& kernel = same_bits ? event.same_bits->kernel : event.kernel;
+  const auto winner = same_bits ? std::make_optional(event.same_bits->winner) : event.winner;
+  const auto& runner_up = same_bits ? event.same_bits->runner_up : event.runner_up;
+  if (kernel != nullptr) {
     *finished.mutable_kernel() =
-        ToProto(*event.kernel, template_.get(), event.kernel->params, /*inline_bytes_max=*/-1);
+        ToProto(*kernel, template_.get(), kernel->params, /*inline_bytes_max=*/-1);
   }
-  if (event.winner.has_value()) *finished.mutable_winner() = ToProto(*event.winner, work_);
-  if (event.runner_up.has_value()) {
-    *finished.mutable_runner_up() = ToProto(*event.runner_up, work_);
-  }
+  if (winner.has_value()) *finished.mutable_winner() = ToProto(*winner, work_);
+  if (runner_up.has_value()) *finished.mutable_runner_up() = ToProto(*runner_up, work_);
+  if (event.pin.has_value()) *finished.mutable_pin() = ToProto(*event.pin);
   finished.set_measured(event.outcome.measured);
   finished.set_rejected(event.outcome.rejected);
   finished.set_reused(event.outcome.reused);
   finished.set_identical(event.outcome.identical);
   finished.set_left_out(event.outcome.left_out);
   finished.set_ranking_regret(event.outcome.ranking_regret);
+  finished.set_revalidated(event.outcome.revalidated);
   finished.set_compiled(event.outcome.compiled);
   finished.set_seconds(event.seconds);
   finished.set_unverified(event.outcome.unverified);
@@ -267,6 +298,7 @@ void TuneFollower::LogFinished(const TuneRun::Event& event) const {
   if (event.winner.has_value()) {
     line.Add("winner", event.winner->config.ToString()).Add("best_ns", event.winner->median_ns);
   }
+  if (event.pin.has_value()) line.Add("pinned", event.pin->config->ToString());
   line.Add("measured", event.outcome.measured)
       .Add("rejected", event.outcome.rejected)
       .Add("reused", event.outcome.reused)

@@ -41,25 +41,68 @@ WorkAmount WorkOf(const TuningRecord& record, const KernelTemplate* kernel_templ
   return problem.ok() ? WorkOf(*kernel_template, *problem) : WorkAmount();
 }
 
+// What qualifies this tuning's timings here and now; nothing while the engine is being probed.
+Provenance PresentOf(ServiceContext& context, const TuningRecord& record) {
+  Engine* const engine = context.gate->Get();
+  return engine == nullptr ? Provenance() : engine->cache->PresentProvenance(record);
+}
+
+v1::MeasurementInfo ToProto(const Measurement& measurement, const WorkAmount& work,
+                            const Provenance& present) {
+  v1::MeasurementInfo proto = ToProto(measurement, work);
+  proto.set_stale_reason(StaleReason(measurement, present));
+  return proto;
+}
+
+const Measurement* FindConfig(const std::vector<Measurement>& measurements, const Config& config) {
+  for (const Measurement& measurement : measurements) {
+    if (measurement.config == config && !measurement.rejection && !measurement.samples_ns.empty()) {
+      return &measurement;
+    }
+  }
+  return nullptr;
+}
+
 // The stored winner under the present template, else the fastest: a winner is a query over the
 // measurements.
 absl::StatusOr<const Measurement*> WinnerAmong(const std::vector<Measurement>& measurements,
-                                               const std::string& key,
-                                               const KernelTemplate* kernel_template,
-                                               KernelStore& store) {
-  HONE_ASSIGN_OR_RETURN(
-      const auto winner,
-      store.GetWinner(key, kernel_template == nullptr ? "" : kernel_template->digest()));
+                                               const std::optional<Winner>& winner) {
+  if (winner.has_value() && !winner->variants.empty()) {
+    const Measurement* won = FindConfig(measurements, winner->variants.front().config);
+    if (won != nullptr) return won;
+  }
   const Measurement* fastest = nullptr;
   for (const Measurement& measurement : measurements) {
     if (measurement.rejection.has_value() || measurement.samples_ns.empty()) continue;
-    if (winner.has_value() && !winner->variants.empty() &&
-        winner->variants.front().config == measurement.config) {
-      return &measurement;
-    }
     if (fastest == nullptr || measurement.median_ns < fastest->median_ns) fastest = &measurement;
   }
   return fastest;
+}
+
+// Who is served: the winners, and the pin before them.
+absl::Status AddServed(const TuningRecord& record, const std::vector<Measurement>& measurements,
+                       const KernelTemplate* kernel_template, ServiceContext& context,
+                       v1::TuningSummary& summary) {
+  const std::string digest = kernel_template == nullptr ? "" : kernel_template->digest();
+  KernelStore& store = *context.store;
+  HONE_ASSIGN_OR_RETURN(const auto won,
+                        store.GetWinner(record.key, digest, Numerics::kWithinTolerance));
+  HONE_ASSIGN_OR_RETURN(const Measurement* winner, WinnerAmong(measurements, won));
+  HONE_ASSIGN_OR_RETURN(const auto same_bits,
+                        store.GetWinner(record.key, digest, Numerics::kSameBitsAsDefault));
+  if (same_bits.has_value() && !same_bits->variants.empty()) {
+    summary.set_same_bits_config(same_bits->variants.front().config.ToString());
+  }
+  HONE_ASSIGN_OR_RETURN(const auto pin, store.GetPin(record.key));
+  if (pin.has_value() && pin->config.has_value()) {
+    *summary.mutable_pin() = ToProto(*pin);
+    if (winner != nullptr) summary.set_unpinned_config(winner->config.ToString());
+    if (const auto* pinned = FindConfig(measurements, *pin->config)) winner = pinned;
+  }
+  if (winner == nullptr) return absl::OkStatus();
+  *summary.mutable_winner() =
+      ToProto(*winner, WorkOf(record, kernel_template), PresentOf(context, record));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::TuningSummary> Summarise(const TuningRecord& record,
@@ -74,12 +117,7 @@ absl::StatusOr<v1::TuningSummary> Summarise(const TuningRecord& record,
                 summary.mutable_params());
   *summary.mutable_device() = ToProto(record.device);
   summary.set_device_key(record.device.Key());
-  HONE_ASSIGN_OR_RETURN(
-      const Measurement* winner,
-      WinnerAmong(measurements, record.key, kernel_template.get(), *context.store));
-  if (winner != nullptr) {
-    *summary.mutable_winner() = ToProto(*winner, WorkOf(record, kernel_template.get()));
-  }
+  HONE_RETURN_IF_ERROR(AddServed(record, measurements, kernel_template.get(), context, summary));
   summary.set_measured(record.measured);
   summary.set_rejected(record.rejected);
   summary.set_tuned_at_unix_ms(std::max(record.updated_at_unix_ms, record.created_at_unix_ms));
@@ -112,7 +150,32 @@ absl::StatusOr<v1::ListTuningsResponse> List(ServiceContext& context,
   }
 }
 
-absl::StatusOr<std::string> KeyOf(const std::string& prefix, KernelStore& store) {
+absl::StatusOr<v1::GetTuningResponse> Get(ServiceContext& context, const std::string& prefix) {
+  HONE_ASSIGN_OR_RETURN(FoundTuning found, FindTuning(context, prefix));
+  v1::GetTuningResponse response;
+  *response.mutable_summary() = std::move(found.summary);
+  const WorkAmount work = WorkOf(found.record, found.kernel_template.get());
+  const Provenance present = PresentOf(context, found.record);
+  for (const Measurement& measurement : found.measurements) {
+    *response.add_measurements() = ToProto(measurement, work, present);
+  }
+  FitReply(response);
+  return response;
+}
+
+}  // namespace
+
+absl::Status CheckKey(const std::string& key) {
+  if (key.size() >= kKeyPrefixMin && key.size() <= 64 &&
+      key.find_first_not_of("0123456789abcdef") == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return InvalidField("key",
+                      absl::StrCat("'", BoundedUtf8(key, 80), "' is not a key; give its first ",
+                                   kKeyPrefixMin, " to 64 lower-case hex digits"));
+}
+
+absl::StatusOr<std::string> FindKey(const std::string& prefix, KernelStore& store) {
   HONE_ASSIGN_OR_RETURN(const auto keys, store.FindTunings(prefix, 3));
   if (keys.empty()) {
     return absl::NotFoundError(absl::StrCat("key: no tuning has a key that begins with ", prefix,
@@ -126,32 +189,8 @@ absl::StatusOr<std::string> KeyOf(const std::string& prefix, KernelStore& store)
   return keys.front();
 }
 
-absl::StatusOr<v1::GetTuningResponse> Get(ServiceContext& context, const std::string& prefix) {
-  HONE_ASSIGN_OR_RETURN(FoundTuning found, FindTuning(context, prefix));
-  v1::GetTuningResponse response;
-  *response.mutable_summary() = std::move(found.summary);
-  const WorkAmount work = WorkOf(found.record, found.kernel_template.get());
-  for (const Measurement& measurement : found.measurements) {
-    *response.add_measurements() = ToProto(measurement, work);
-  }
-  FitReply(response);
-  return response;
-}
-
-}  // namespace
-
-absl::Status CheckKeyPrefix(const std::string& key) {
-  if (key.size() >= kKeyPrefixMin && key.size() <= 64 &&
-      key.find_first_not_of("0123456789abcdef") == std::string::npos) {
-    return absl::OkStatus();
-  }
-  return InvalidField("key",
-                      absl::StrCat("'", BoundedUtf8(key, 80), "' is not a key; give its first ",
-                                   kKeyPrefixMin, " to 64 lower-case hex digits"));
-}
-
 absl::StatusOr<FoundTuning> FindTuning(ServiceContext& context, const std::string& key_prefix) {
-  HONE_ASSIGN_OR_RETURN(const std::string key, KeyOf(key_prefix, *context.store));
+  HONE_ASSIGN_OR_RETURN(const std::string key, FindKey(key_prefix, *context.store));
   HONE_ASSIGN_OR_RETURN(auto record, context.store->GetTuning(key));
   if (!record.has_value()) {
     return absl::NotFoundError(absl::StrCat("key: the tuning ", key, " is gone"));
@@ -184,7 +223,7 @@ void ListTunings(ServiceContext& context,
 }
 
 void GetTuning(ServiceContext& context, CallPtr<v1::GetTuningRequest, v1::GetTuningResponse> call) {
-  if (absl::Status status = CheckKeyPrefix(call->request().key()); !status.ok()) {
+  if (absl::Status status = CheckKey(call->request().key()); !status.ok()) {
     return call->Fail(status);
   }
   RunLookup(context, call, [&context, call] {

@@ -14,9 +14,10 @@ constexpr size_t kTemplateNameBytesMax = 64;
 // One client's subscription, which may begin after the client has left.
 class Watching {
  public:
-  void Begin(KernelCache* cache, const std::string& template_name, const StreamPtr& stream) {
+  void Begin(KernelCache* cache, const std::string& template_name, Numerics numerics,
+             const StreamPtr& stream) {
     const int64_t id = cache->Watch(
-        template_name,
+        template_name, numerics,
         [stream](const std::string& key, const std::string& name, uint64_t generation) {
           v1::WatchEvent event;
           event.set_key(key);
@@ -66,17 +67,18 @@ StreamCleanup Watch(ServiceContext& context, const Caller&, const v1::WatchReque
         absl::StrCat("has ", name.size(), " bytes; names have at most ", kTemplateNameBytesMax)));
     return [] {};
   }
+  const auto numerics = static_cast<Numerics>(request.numerics());
   auto watching = std::make_shared<Watching>();
   const absl::Time deadline = absl::Now() + context.limits.wait_default;
-  context.gate->WhenReady(
-      deadline, [&context, watching, name, stream](absl::StatusOr<Engine*> engine) {
-        if (!engine.ok()) return stream->End(engine.status());
-        const absl::Status queued =
-            context.lookups->Submit([watching, name, stream, cache = (*engine)->cache.get()] {
-              if (!stream->ended()) watching->Begin(cache, name, stream);
-            });
-        if (!queued.ok()) stream->End(queued);
-      });
+  context.gate->WhenReady(deadline, [&context, watching, name, numerics,
+                                     stream](absl::StatusOr<Engine*> engine) {
+    if (!engine.ok()) return stream->End(engine.status());
+    const absl::Status queued =
+        context.lookups->Submit([watching, name, numerics, stream, cache = (*engine)->cache.get()] {
+          if (!stream->ended()) watching->Begin(cache, name, numerics, stream);
+        });
+    if (!queued.ok()) stream->End(queued);
+  });
   return [watching] { watching->End(); };
 }
 

@@ -31,11 +31,21 @@ void AnswerMemory::Remember(std::string identity, const KernelAnswer& answer, in
 }
 
 void AnswerMemory::Forget(const std::string& template_digest) {
+  ForgetIf([&](const TunedKernel& kernel) { return kernel.template_digest == template_digest; });
+}
+
+void AnswerMemory::ForgetNamed(const std::string& template_name) {
+  ForgetIf([&](const TunedKernel& kernel) {
+    return template_name.empty() || kernel.template_name == template_name;
+  });
+}
+
+void AnswerMemory::ForgetIf(const std::function<bool(const TunedKernel&)>& condition) {
   MutexLock lock(&mutex_);
   ++epoch_;
   std::erase_if(order_, [&](const std::string& identity) {
     const auto it = answers_.find(identity);
-    if (it != answers_.end() && it->second.kernel->template_digest != template_digest) return false;
+    if (it != answers_.end() && !condition(*it->second.kernel)) return false;
     answers_.erase(identity);
     return true;
   });

@@ -123,9 +123,18 @@ absl::StatusOr<std::vector<Config>> KernelAssembler::WithFallback(
   };
   if (accepts(first)) return std::vector<Config>{first};
 
+  const bool same_bits = request.numerics == Numerics::kSameBitsAsDefault;
+  const auto default_config = space.Default();
+  const auto standard =
+      std::find_if(measurements.begin(), measurements.end(), [&](const Measurement& measurement) {
+        return default_config.ok() && measurement.config == *default_config;
+      });
+  const auto eligible = [&](const Measurement& measurement) {
+    return !same_bits || (standard != measurements.end() && SameBits(*standard, measurement));
+  };
   const Measurement* fallback = nullptr;
   for (const Measurement& measurement : measurements) {
-    if (measurement.rejection || measurement.samples_ns.empty() ||
+    if (measurement.rejection || measurement.samples_ns.empty() || !eligible(measurement) ||
         !space.Validate(measurement.config).ok() || !accepts(measurement.config)) {
       continue;
     }
@@ -136,10 +145,11 @@ absl::StatusOr<std::vector<Config>> KernelAssembler::WithFallback(
   if (fallback != nullptr) return std::vector<Config>{first, fallback->config};
 
   std::vector<Config> configs{first};
-  if (const auto config = space.Default(); config.ok() && accepts(*config)) {
-    configs.push_back(*config);
+  if (default_config.ok() && accepts(*default_config)) {
+    configs.push_back(*default_config);
     return configs;
   }
+  if (same_bits) return configs;
   int looked_at = 0;
   space.ForEachValid([&](const Config& config) {
     if (!accepts(config)) return ++looked_at < kFallbackSearchMax;
@@ -151,7 +161,10 @@ absl::StatusOr<std::vector<Config>> KernelAssembler::WithFallback(
 
 absl::StatusOr<Config> KernelAssembler::Untuned(const ResolvedRequest& request) const {
   HONE_ASSIGN_OR_RETURN(const ConfigSpace space, Space(request));
-  if (std::vector<Config> priors = space.Priors(); !priors.empty()) return priors.front();
+  const bool same_bits = request.numerics == Numerics::kSameBitsAsDefault;
+  if (std::vector<Config> priors = space.Priors(); !same_bits && !priors.empty()) {
+    return priors.front();
+  }
   if (auto config = space.Default(); config.ok()) return config;
   std::optional<Config> found;
   space.ForEachValid([&](const Config& config) {

@@ -39,13 +39,14 @@ class KernelAssembler {
 
   // `first` and, unless it accepts every declared input itself, the best config that does: the
   // fastest measured one, else the first in declaration order, the default preferred. Only `first`
-  // if the space has none.
+  // if the space has none. Under kSameBitsAsDefault only measured ones with the default's bits, and
+  // the default itself, are looked at.
   absl::StatusOr<std::vector<Config>> WithFallback(
       const ResolvedRequest& request, const Config& first,
       const std::vector<Measurement>& measurements) const;
 
   // What a request without any tuned result starts from: the first prior that is valid, else the
-  // default, else the first valid config in declaration order.
+  // default, else the first valid config in declaration order. Under kSameBitsAsDefault no prior.
   absl::StatusOr<Config> Untuned(const ResolvedRequest& request) const;
 
   absl::StatusOr<ConfigSpace> Space(const ResolvedRequest& request) const;

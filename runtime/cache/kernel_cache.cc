@@ -16,6 +16,8 @@
 #include "runtime/cache/explain_keys.h"
 #include "runtime/cache/kernel_resolver.h"
 #include "runtime/cache/miss.h"
+#include "runtime/cache/pins.h"
+#include "runtime/cache/provenance.h"
 #include "runtime/cache/resolved_request.h"
 #include "runtime/cache/tune_run.h"
 #include "runtime/cache/tune_scheduler.h"
@@ -90,7 +92,15 @@ class KernelCacheImpl : public KernelCache {
     return ExplainKeys(resolved, resolver_.assembler(), *compiler_, *store_);
   }
 
-  int64_t Watch(std::string template_name, WatchListener listener) override;
+  absl::StatusOr<WinnerPin> PinWinner(const std::string& tuning_key,
+                                      const std::optional<Config>& config,
+                                      const std::string& reason) override;
+  absl::StatusOr<WinnerPin> UnpinWinner(const std::string& tuning_key) override;
+  absl::StatusOr<InvalidationCount> Invalidate(const InvalidationFilter& filter,
+                                               const std::string& why, bool dry_run) override;
+  Provenance PresentProvenance(const TuningRecord& record) const override;
+
+  int64_t Watch(std::string template_name, Numerics numerics, WatchListener listener) override;
   void Unwatch(int64_t id) override {
     MutexLock lock(&watch_mutex_);
     watchers_.erase(id);
@@ -107,6 +117,7 @@ class KernelCacheImpl : public KernelCache {
   };
   struct Watcher {
     std::string template_name;
+    Numerics numerics;
     WatchListener listener;
   };
 
@@ -116,6 +127,10 @@ class KernelCacheImpl : public KernelCache {
   std::optional<KernelAnswer> FindResolved(const ResolvedRequest& request, Policy policy);
   absl::StatusOr<KernelAnswer> Compiled(const ResolvedRequest& request, CompilePriority priority);
   void OnWinner(const TuneRunImpl& run, const Winner& winner);
+  // `numerics` nullopt: to all watchers of the template.
+  void Announce(const std::string& key, const std::string& template_name, uint64_t generation,
+                std::optional<Numerics> numerics);
+  absl::StatusOr<TuningRecord> RecordOf(const std::string& tuning_key);
 
   void NoteMiss(const ResolvedRequest& request, Policy policy);
   void LookUp(const std::string& flight, const ResolvedRequest& request, Policy policy);
@@ -162,13 +177,66 @@ std::optional<KernelAnswer> KernelCacheImpl::FindResolved(const ResolvedRequest&
 
 void KernelCacheImpl::OnWinner(const TuneRunImpl& run, const Winner& winner) {
   memory_.Forget(run.request().kernel_template->digest());
-  const std::string& name = run.request().kernel_template->name();
+  if (winner.numerics == Numerics::kWithinTolerance) {
+    // A pinned key is answered as before.
+    const auto pin = store_->GetPin(winner.tuning_key);
+    if (pin.ok() && *pin && (*pin)->config) return;
+  }
+  Announce(winner.tuning_key, run.request().kernel_template->name(), winner.generation,
+           winner.numerics);
+}
+
+void KernelCacheImpl::Announce(const std::string& key, const std::string& template_name,
+                               uint64_t generation, std::optional<Numerics> numerics) {
   MutexLock lock(&watch_mutex_);
   for (const auto& [id, watcher] : watchers_) {
-    if (watcher.template_name.empty() || watcher.template_name == name) {
-      watcher.listener(winner.tuning_key, name, winner.generation);
+    if (numerics && watcher.numerics != *numerics) continue;
+    if (watcher.template_name.empty() || watcher.template_name == template_name) {
+      watcher.listener(key, template_name, generation);
     }
   }
+}
+
+absl::StatusOr<TuningRecord> KernelCacheImpl::RecordOf(const std::string& tuning_key) {
+  HONE_ASSIGN_OR_RETURN(std::optional<TuningRecord> record, store_->GetTuning(tuning_key));
+  if (record) return *std::move(record);
+  return absl::NotFoundError(absl::StrCat("key: there is no tuning ", tuning_key,
+                                          "; ListTunings shows the keys there are"));
+}
+
+absl::StatusOr<WinnerPin> KernelCacheImpl::PinWinner(const std::string& tuning_key,
+                                                     const std::optional<Config>& config,
+                                                     const std::string& reason) {
+  HONE_ASSIGN_OR_RETURN(const TuningRecord record, RecordOf(tuning_key));
+  HONE_ASSIGN_OR_RETURN(WinnerPin pin, PinConfig(tuning_key, config, reason, *store_));
+  memory_.ForgetNamed(record.template_name);
+  Announce(tuning_key, record.template_name, pin.generation, std::nullopt);
+  return pin;
+}
+
+absl::StatusOr<WinnerPin> KernelCacheImpl::UnpinWinner(const std::string& tuning_key) {
+  HONE_ASSIGN_OR_RETURN(const TuningRecord record, RecordOf(tuning_key));
+  HONE_ASSIGN_OR_RETURN(WinnerPin was, UnpinConfig(tuning_key, *store_));
+  memory_.ForgetNamed(record.template_name);
+  Announce(tuning_key, record.template_name, was.generation, std::nullopt);
+  return was;
+}
+
+absl::StatusOr<InvalidationCount> KernelCacheImpl::Invalidate(const InvalidationFilter& filter,
+                                                              const std::string& why,
+                                                              bool dry_run) {
+  const auto count = store_->InvalidateMeasurements(filter, why, dry_run);
+  // Answers in memory say whether they are stale.
+  if (count.ok() && !dry_run) memory_.ForgetNamed(filter.template_name);
+  return count;
+}
+
+Provenance KernelCacheImpl::PresentProvenance(const TuningRecord& record) const {
+  for (const DeviceInfo& device : scheduler_.devices()) {
+    if (!(device.fingerprint == record.device)) continue;
+    return ProvenanceOf(*compiler_, record.architecture, device.driver_version, device.driver);
+  }
+  return {};
 }
 
 void KernelCacheImpl::Get(KernelRequest request, Done done) {
@@ -346,23 +414,25 @@ void KernelCacheImpl::OnDeadline(const std::shared_ptr<Waiter>& waiter,
   if (!queued) waiter->Answer(late());
 }
 
-int64_t KernelCacheImpl::Watch(std::string template_name, WatchListener listener) {
+int64_t KernelCacheImpl::Watch(std::string template_name, Numerics numerics,
+                               WatchListener listener) {
   // Present generations first; a winner decided meanwhile is announced twice rather than lost.
   int64_t id = 0;
   {
     MutexLock lock(&watch_mutex_);
     id = next_watch_id_++;
-    watchers_[id] = {template_name, listener};
+    watchers_[id] = {template_name, numerics, listener};
   }
   std::string token;
   do {
     const auto page = store_->ListTunings(template_name, 1000, token);
     if (!page.ok()) break;
     for (const TuningRecord& record : page->records) {
-      const auto winner = store_->GetWinner(record.key, "");
-      if (winner.ok() && *winner) {
-        listener(record.key, record.template_name, (*winner)->generation);
-      }
+      const auto pin = store_->GetPin(record.key);
+      const auto winner = store_->GetWinner(record.key, "", numerics);
+      if (!pin.ok() || !winner.ok() || !*winner) continue;
+      listener(record.key, record.template_name,
+               ServedGeneration(*pin, (*winner)->generation, numerics));
     }
     token = page->next_page_token;
   } while (!token.empty());

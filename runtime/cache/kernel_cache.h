@@ -52,6 +52,7 @@ struct KernelRequest {
   TargetSpec target;
   Policy policy = Policy::kBestAvailable;
   absl::Duration max_wait = absl::Seconds(30);
+  Numerics numerics = Numerics::kWithinTolerance;
 };
 
 struct KernelAnswer {
@@ -65,6 +66,7 @@ struct KernelAnswer {
   // The compiler at hand would build another binary: callers who may compile are not served this.
   bool other_build = false;
   bool tuning = false;
+  std::optional<WinnerPin> pin;  // set when it answers
 };
 
 // One tune under way or just ended, shared by everyone who asked for it. Thread-safe.
@@ -85,6 +87,14 @@ class TuneRun {
     std::shared_ptr<const TunedKernel> kernel;
     TuneOutcome outcome;
     std::optional<Measurement> winner, runner_up;
+    // The same under kSameBitsAsDefault; nullptr where nothing is known to have the default's bits.
+    struct SameBitsChoice {
+      std::shared_ptr<const TunedKernel> kernel;
+      Measurement winner;
+      std::optional<Measurement> runner_up;
+    };
+    std::shared_ptr<const SameBitsChoice> same_bits;
+    std::optional<WinnerPin> pin;  // set when the key is pinned: it is served, not the winner
     double seconds = 0;
   };
   using Listener = std::function<void(const Event&)>;
@@ -176,10 +186,27 @@ class KernelCache {
 
   virtual absl::StatusOr<KeyExplanation> Explain(const KernelRequest& request) = 0;
 
-  // New generations, from any thread; first the present ones under `template_name` (empty: all).
+  // The key is answered with `config` (nullopt: the present winner) from now on, where it is valid
+  // for the request and has the bits it asks for. NOT_FOUND for an unknown key, FAILED_PRECONDITION
+  // for a config that was never measured under it or was rejected; the texts name what would be
+  // right.
+  virtual absl::StatusOr<WinnerPin> PinWinner(const std::string& tuning_key,
+                                              const std::optional<Config>& config,
+                                              const std::string& reason) = 0;
+  // The pin that is no more, with the new generation. FAILED_PRECONDITION: there is none.
+  virtual absl::StatusOr<WinnerPin> UnpinWinner(const std::string& tuning_key) = 0;
+  // See KernelStore::InvalidateMeasurements.
+  virtual absl::StatusOr<InvalidationCount> Invalidate(const InvalidationFilter& filter,
+                                                       const std::string& why, bool dry_run) = 0;
+
+  // What a candidate of this tuning would be measured with here and now; empty without its device.
+  virtual Provenance PresentProvenance(const TuningRecord& record) const = 0;
+
+  // New generations of what is answered to `numerics`, from any thread; first the present ones
+  // under `template_name` (empty: all).
   using WatchListener = std::function<void(const std::string& key, const std::string& template_name,
                                            uint64_t generation)>;
-  virtual int64_t Watch(std::string template_name, WatchListener listener) = 0;
+  virtual int64_t Watch(std::string template_name, Numerics numerics, WatchListener listener) = 0;
   virtual void Unwatch(int64_t id) = 0;
 
   virtual std::vector<DeviceInfo> Devices() const = 0;

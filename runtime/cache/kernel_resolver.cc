@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/provenance.h"
 #include "runtime/tune/winner.h"
 
 namespace hone {
@@ -19,9 +20,10 @@ void NoteStaleness(const ResolvedRequest& request, const CompilerInfo* compiler,
   const bool same_builder = compiler == nullptr || compiler->builder.empty() ||
                             first.artifact->builder == compiler->builder;
   answer.other_build = compiler != nullptr && (!same_builder || !current);
-  if (first.measurement && !request.driver.empty() && first.measurement->driver != request.driver) {
-    answer.stale_reason =
-        absl::StrCat("timed under driver ", first.measurement->driver, ", now ", request.driver);
+  // The build is looked at below, where the binary is known.
+  const Provenance present{.driver = request.driver, .compiler_build = ""};
+  if (first.measurement && !StaleReason(*first.measurement, present).empty()) {
+    answer.stale_reason = StaleReason(*first.measurement, present);
   } else if (!same_builder) {
     answer.stale_reason =
         absl::StrCat("built by ", first.artifact->builder, ", now ", compiler->builder);
@@ -37,6 +39,25 @@ void NoteStaleness(const ResolvedRequest& request, const CompilerInfo* compiler,
   answer.stale = !answer.stale_reason.empty();
 }
 
+// Whether a chosen config suits the request: a constraint may exclude it for the true size, and the
+// caller may want bits that it does not have, or that were measured otherwise since it won.
+bool MayServe(const Config& config, const ResolvedRequest& request, const ConfigSpace& space,
+              const std::vector<Measurement>& measurements) {
+  if (!space.Validate(config).ok()) return false;
+  if (request.numerics == Numerics::kWithinTolerance) return true;
+  const auto default_config = space.Default();
+  if (!default_config.ok()) return false;
+  const auto find = [&](const Config& wanted) {
+    return std::find_if(measurements.begin(), measurements.end(),
+                        [&](const Measurement& m) { return m.config == wanted; });
+  };
+  const auto standard = find(*default_config);
+  const auto pinned = find(config);
+  return config == *default_config ||
+         (standard != measurements.end() && pinned != measurements.end() &&
+          SameBits(*standard, *pinned));
+}
+
 bool IsPrebuilt(const KernelTemplate& kernel_template) {
   return !kernel_template.spec().prebuilt.empty();
 }
@@ -47,22 +68,38 @@ KernelResolver::KernelResolver(CachingCompiler* compiler, KernelStore* store,
                                absl::Duration compile_timeout)
     : compiler_(compiler), store_(store), assembler_(compiler, compile_timeout) {}
 
+Provenance KernelResolver::Present(const ResolvedRequest& request) const {
+  return ProvenanceOf(*compiler_, request.architecture, request.driver_version, request.driver);
+}
+
 absl::StatusOr<std::optional<KernelResolver::Tuned>> KernelResolver::TunedUnder(
     const ResolvedRequest& request, const std::string& tuning_key) const {
   Tuned tuned;
   HONE_ASSIGN_OR_RETURN(tuned.measurements, store_->GetMeasurements(tuning_key));
   if (tuned.measurements.empty()) return std::nullopt;
   HONE_ASSIGN_OR_RETURN(const ConfigSpace space, assembler_.Space(request));
-  HONE_ASSIGN_OR_RETURN(const std::optional<Winner> winner,
-                        store_->GetWinner(tuning_key, request.kernel_template->digest()));
+  HONE_ASSIGN_OR_RETURN(const std::optional<WinnerPin> pin, store_->GetPin(tuning_key));
+  if (pin && pin->config && MayServe(*pin->config, request, space, tuned.measurements)) {
+    HONE_ASSIGN_OR_RETURN(tuned.configs,
+                          assembler_.WithFallback(request, *pin->config, tuned.measurements));
+    tuned.generation = pin->generation;
+    tuned.pin = pin;
+    return tuned;
+  }
+  HONE_ASSIGN_OR_RETURN(
+      const std::optional<Winner> winner,
+      store_->GetWinner(tuning_key, request.kernel_template->digest(), request.numerics));
+  tuned.generation = std::max(pin ? pin->generation : 0, winner ? winner->generation : 0);
   if (winner) {
     for (const WinnerVariant& variant : winner->variants) {
-      if (space.Validate(variant.config).ok()) tuned.configs.push_back(variant.config);
+      if (MayServe(variant.config, request, space, tuned.measurements)) {
+        tuned.configs.push_back(variant.config);
+      }
     }
-    tuned.generation = winner->generation;
     if (!tuned.configs.empty()) return tuned;
   }
-  const auto choice = ChooseWinner(space, tuned.measurements);
+  const auto choice = ChooseWinner(space, tuned.measurements,
+                                   {.numerics = request.numerics, .present = Present(request)});
   if (!choice) return std::nullopt;
   HONE_ASSIGN_OR_RETURN(tuned.configs,
                         assembler_.WithFallback(request, tuned.measurements[choice->winner].config,
@@ -81,7 +118,8 @@ absl::StatusOr<std::optional<KernelResolver::Source>> KernelResolver::FromProble
                 .measurements = std::move(tuned->measurements),
                 .key = key->id(),
                 .values = problem.values(),
-                .generation = tuned->generation};
+                .generation = tuned->generation,
+                .pin = std::move(tuned->pin)};
 }
 
 absl::StatusOr<std::optional<KernelResolver::Source>> KernelResolver::Nearest(
@@ -136,6 +174,7 @@ absl::StatusOr<std::optional<KernelAnswer>> KernelResolver::Answer(const Resolve
   answer.source = source.source;
   answer.answered_by_key = source.key;
   answer.answered_by_values = source.values;
+  answer.pin = std::move(source.pin);
   if (const auto key = request.TuningKeyOf(request.problem)) answer.key = key->id();
   NoteStaleness(request, info ? &*info : nullptr, current, answer);
   // A binary of another build is rebuilt where that is allowed.
@@ -157,6 +196,8 @@ absl::StatusOr<std::optional<KernelAnswer>> KernelResolver::Resolve(const Resolv
       if (bucketed == request.problem) continue;
       HONE_ASSIGN_OR_RETURN(source, FromProblem(request, bucketed, AnswerSource::kBucket));
     } else if (rank == 2) {
+      // Equal bits at the neighbour's size say too little about this one.
+      if (request.numerics == Numerics::kSameBitsAsDefault) continue;
       HONE_ASSIGN_OR_RETURN(source, Nearest(request));
     } else {
       HONE_ASSIGN_OR_RETURN(const Config config, assembler_.Untuned(request));

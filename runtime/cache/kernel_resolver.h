@@ -34,12 +34,14 @@ class KernelResolver {
                                                       CompilePriority priority,
                                                       bool only_tuned) const;
 
-  // The chosen configs of a tuning key under this request's template: the stored winner, else the
-  // query over the stored measurements; nullopt if nothing was measured.
+  // The chosen configs of a tuning key under this request's template and numerics: the pinned one
+  // where it is valid and has the bits, else the stored winner, else the query over the stored
+  // measurements; nullopt if none of them is.
   struct Tuned {
     std::vector<Config> configs;
     std::vector<Measurement> measurements;
     uint64_t generation = 0;
+    std::optional<WinnerPin> pin;  // set when it is the choice
   };
   absl::StatusOr<std::optional<Tuned>> TunedUnder(const ResolvedRequest& request,
                                                   const std::string& tuning_key) const;
@@ -54,7 +56,10 @@ class KernelResolver {
     std::string key;
     Values values;
     uint64_t generation = 0;
+    std::optional<WinnerPin> pin;
   };
+  // What measurements would be made with for the request.
+  Provenance Present(const ResolvedRequest& request) const;
   absl::StatusOr<std::optional<Source>> FromProblem(const ResolvedRequest& request,
                                                     const Problem& problem,
                                                     AnswerSource source) const;

@@ -15,6 +15,7 @@ absl::StatusOr<ResolvedRequest> ResolveRequest(const KernelRequest& request,
   HONE_ASSIGN_OR_RETURN(resolved.problem,
                         Problem::Create(*request.kernel_template, request.values));
   resolved.policy = policy.ToString();
+  resolved.numerics = request.numerics;
 
   const TargetSpec& target = request.target;
   const DeviceInfo* local = nullptr;

@@ -10,6 +10,7 @@
 #include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/keys.h"
+#include "runtime/kernel/measurement.h"
 #include "runtime/kernel/problem.h"
 
 namespace hone {
@@ -26,6 +27,7 @@ struct ResolvedRequest {
   std::string driver;  // of the local device; empty without one
   std::string policy;  // MeasuringPolicy's text
   bool local = false;  // a lane of this daemon can measure it
+  Numerics numerics = Numerics::kWithinTolerance;
 
   // Nullopt without a device: timings mean nothing then.
   std::optional<Key> TuningKeyOf(const Problem& of) const {
@@ -35,7 +37,8 @@ struct ResolvedRequest {
   // Equal for requests that have the same answer.
   std::string Identity() const {
     return kernel_template->digest() + '\n' + problem.ToString() + '\n' + architecture + '\n' +
-           (device ? device->Key() : std::string()) + '\n' + std::to_string(driver_version);
+           (device ? device->Key() : std::string()) + '\n' + std::to_string(driver_version) + '\n' +
+           std::to_string(static_cast<int>(numerics));
   }
 };
 

@@ -8,6 +8,8 @@
 #include "absl/time/clock.h"
 #include "runtime/base/error_info.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/provenance.h"
+#include "runtime/cache/tune_seeds.h"
 #include "runtime/tune/paced_profiler.h"
 #include "runtime/tune/winner.h"
 
@@ -90,6 +92,21 @@ absl::Status NoSurvivor(const TuneRunImpl& run, const TuneOutcome& outcome) {
                            "' survived for ", run.request().problem.ToString(), ": ",
                            absl::StrJoin(kinds, ", ", absl::PairFormatter(" ")), example)),
                        info);
+}
+
+// Whether a winner was chosen among timings of another driver or compiler build.
+bool DecidedElsewhere(const Winner& winner, const std::vector<Measurement>& known,
+                      const Provenance& present) {
+  Measurement deciding;
+  deciding.driver = winner.driver;
+  deciding.compiler_build = winner.compiler_build;
+  // Winners of schema 1 do not say; their measurement does.
+  for (const Measurement& measurement : known) {
+    if (!winner.driver.empty() || !(measurement.config == winner.variants.front().config)) continue;
+    deciding = measurement;
+    deciding.invalidated.clear();
+  }
+  return !StaleReason(deciding, present).empty();
 }
 
 TuningRecord RecordOf(const TuneRunImpl& run) {
@@ -375,7 +392,7 @@ bool TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) 
     counters_.measurements += finished.outcome.measured;
     counters_.rejections += finished.outcome.rejected;
     counters_.compiles += finished.outcome.compiled;
-    finished.status = Choose(*run, finished);
+    finished.status = Choose(lane, *run, finished);
   } else {
     finished.status = outcome.status();
   }
@@ -418,31 +435,52 @@ absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run,
   spec.launch_timeout = options_.launch_timeout;
   spec.memory_bytes_max = options_.tune_memory_bytes_max;
   if (!store_->PutTuning(RecordOf(run)).ok()) ++counters_.store_write_failures;
-  if (!run.options().force) {
-    HONE_ASSIGN_OR_RETURN(spec.known, store_->GetMeasurements(run.key()));
-    HONE_ASSIGN_OR_RETURN(const auto winner, store_->GetWinner(run.key(), ""));
-    spec.known_race_finished = winner.has_value();
-  }
+  spec.present = PresentOn(lane.info, *request.kernel_template);
+  // Best effort: a damaged row of another key must not cost this tune.
+  if (auto seeds = TuneSeeds(request, *store_); seeds.ok()) spec.seeds = *std::move(seeds);
+  if (!run.options().force) HONE_RETURN_IF_ERROR(AddKnown(run, spec));
   RecordingObserver observer(run, *store_, counters_, lane.info.name);
   PacedProfiler paced(*lane.profiler, options_.tune_duty, cancelled);
   return Autotuner(compiler_).Tune(spec, paced, observer, cancelled);
 }
 
-absl::Status TuneScheduler::Choose(const TuneRunImpl& run, TuneRun::Event& finished) {
-  const ResolvedRequest& request = run.request();
-  const TuneOutcome& outcome = finished.outcome;
+Provenance TuneScheduler::PresentOn(const DeviceInfo& device,
+                                    const KernelTemplate& kernel_template) const {
+  Provenance present =
+      ProvenanceOf(*compiler_, device.architecture, device.driver_version, device.driver);
+  if (!kernel_template.spec().prebuilt.empty()) present.compiler_build.clear();
+  return present;
+}
+
+absl::Status TuneScheduler::AddKnown(const TuneRunImpl& run, TuneSpec& spec) {
+  HONE_ASSIGN_OR_RETURN(spec.known, store_->GetMeasurements(run.key()));
+  for (const Numerics numerics : {Numerics::kWithinTolerance, Numerics::kSameBitsAsDefault}) {
+    HONE_ASSIGN_OR_RETURN(const auto winner, store_->GetWinner(run.key(), "", numerics));
+    if (!winner || winner->variants.empty()) continue;
+    spec.incumbents.push_back(winner->variants.front().config);
+    if (numerics != Numerics::kWithinTolerance) continue;
+    spec.known_race_finished = true;
+    spec.revalidate = DecidedElsewhere(*winner, spec.known, spec.present);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<TuneScheduler::Chosen>> TuneScheduler::ChooseBy(
+    Numerics numerics, const Provenance& present, const TuneRunImpl& run,
+    const TuneOutcome& outcome) {
+  ResolvedRequest request = run.request();
+  request.numerics = numerics;
   const KernelAssembler& assembler = resolver_->assembler();
   HONE_ASSIGN_OR_RETURN(const ConfigSpace space, assembler.Space(request));
-  const auto choice = ChooseWinner(space, outcome.measurements);
-  if (!choice) {
-    if (run.cancelled()) return absl::CancelledError("the tune was cancelled before any result");
-    return NoSurvivor(run, outcome);
-  }
-  finished.winner = outcome.measurements[choice->winner];
-  if (choice->runner_up) finished.runner_up = outcome.measurements[*choice->runner_up];
+  const auto choice =
+      ChooseWinner(space, outcome.measurements, {.numerics = numerics, .present = present});
+  if (!choice) return std::nullopt;
+  Chosen chosen;
+  chosen.winner = outcome.measurements[choice->winner];
+  if (choice->runner_up) chosen.runner_up = outcome.measurements[*choice->runner_up];
   HONE_ASSIGN_OR_RETURN(
       const std::vector<Config> configs,
-      assembler.WithFallback(request, finished.winner->config, outcome.measurements));
+      assembler.WithFallback(request, chosen.winner.config, outcome.measurements));
   HONE_ASSIGN_OR_RETURN(auto kernel, assembler.Compile(request, configs, outcome.measurements,
                                                        CompilePriority::kTune));
   // A cancelled race decided nothing; its measurements stand and the next tune goes on from them.
@@ -450,23 +488,55 @@ absl::Status TuneScheduler::Choose(const TuneRunImpl& run, TuneRun::Event& finis
     Winner winner;
     winner.tuning_key = run.key();
     winner.template_digest = request.kernel_template->digest();
+    winner.numerics = numerics;
     for (const KernelVariant& variant : kernel->variants) {
       winner.variants.push_back(
           {.config = variant.config, .artifact_sha256 = variant.artifact->sha256});
     }
-    if (finished.runner_up) {
-      winner.runner_up_ratio = TimeRatio(*finished.runner_up, *finished.winner);
-    }
-    winner.decided_at_unix_ms = absl::ToUnixMillis(absl::Now());
-    const auto generation = store_->PutWinner(winner);
-    if (generation.ok()) {
-      winner.generation = kernel->generation = *generation;
-    } else {
-      ++counters_.store_write_failures;
-    }
-    hook_(run, winner);
+    if (chosen.runner_up) winner.runner_up_ratio = TimeRatio(*chosen.runner_up, chosen.winner);
+    winner.driver = present.driver;
+    winner.compiler_build = present.compiler_build;
+    kernel->generation = Store(run, std::move(winner));
   }
-  finished.kernel = std::move(kernel);
+  chosen.kernel = std::move(kernel);
+  return chosen;
+}
+
+uint64_t TuneScheduler::Store(const TuneRunImpl& run, Winner winner) {
+  winner.decided_at_unix_ms = absl::ToUnixMillis(absl::Now());
+  const auto generation = store_->PutWinner(winner);
+  if (generation.ok()) {
+    winner.generation = *generation;
+  } else {
+    ++counters_.store_write_failures;
+  }
+  hook_(run, winner);
+  return winner.generation;
+}
+
+absl::Status TuneScheduler::Choose(const Lane& lane, const TuneRunImpl& run,
+                                   TuneRun::Event& finished) {
+  const Provenance present = PresentOn(lane.info, *run.request().kernel_template);
+  HONE_ASSIGN_OR_RETURN(std::optional<Chosen> chosen,
+                        ChooseBy(Numerics::kWithinTolerance, present, run, finished.outcome));
+  if (!chosen) {
+    if (run.cancelled()) return absl::CancelledError("the tune was cancelled before any result");
+    return NoSurvivor(run, finished.outcome);
+  }
+  finished.kernel = std::move(chosen->kernel);
+  finished.winner = std::move(chosen->winner);
+  finished.runner_up = std::move(chosen->runner_up);
+  HONE_ASSIGN_OR_RETURN(std::optional<Chosen> same_bits,
+                        ChooseBy(Numerics::kSameBitsAsDefault, present, run, finished.outcome));
+  if (same_bits) {
+    finished.same_bits = std::make_shared<TuneRun::Event::SameBitsChoice>(
+        TuneRun::Event::SameBitsChoice{std::move(same_bits->kernel), std::move(same_bits->winner),
+                                       std::move(same_bits->runner_up)});
+  }
+  // Best effort: the tune's outcome does not depend on it.
+  if (const auto pin = store_->GetPin(run.key()); pin.ok() && *pin && (*pin)->config) {
+    finished.pin = *pin;
+  }
   return absl::OkStatus();
 }
 

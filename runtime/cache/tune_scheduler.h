@@ -29,7 +29,8 @@ class TuneScheduler {
     // Runs that nobody waited for: begun, and interrupted because the device was wanted.
     std::atomic<int64_t> background_tunes{0}, interrupted_tunes{0};
   };
-  // Called on the lane's thread when a run chose a winner, before its kFinished event.
+  // Called on the lane's thread when a run chose a winner, before its kFinished event; once for
+  // each way of choosing.
   using WinnerHook = std::function<void(const TuneRunImpl& run, const Winner& winner)>;
 
   TuneScheduler(CachingCompiler* compiler, KernelStore* store, const KernelResolver* resolver,
@@ -92,7 +93,20 @@ class TuneScheduler {
   void Finish(const std::shared_ptr<TuneRunImpl>& run, TuneRun::Event event);
   absl::StatusOr<TuneOutcome> Measure(Lane& lane, TuneRunImpl& run,
                                       const std::function<bool()>& cancelled);
-  absl::Status Choose(const TuneRunImpl& run, TuneRun::Event& finished);
+  // Fills in what is known of the key and whether it stands.
+  absl::Status AddKnown(const TuneRunImpl& run, TuneSpec& spec);
+  Provenance PresentOn(const DeviceInfo& device, const KernelTemplate& kernel_template) const;
+  absl::Status Choose(const Lane& lane, const TuneRunImpl& run, TuneRun::Event& finished);
+  // The best under `numerics`, stored unless the run was cancelled; nullopt: none contends.
+  struct Chosen {
+    std::shared_ptr<const TunedKernel> kernel;
+    Measurement winner;
+    std::optional<Measurement> runner_up;
+  };
+  absl::StatusOr<std::optional<Chosen>> ChooseBy(Numerics numerics, const Provenance& present,
+                                                 const TuneRunImpl& run,
+                                                 const TuneOutcome& outcome);
+  uint64_t Store(const TuneRunImpl& run, Winner winner);
 
   CachingCompiler* const compiler_;
   KernelStore* const store_;

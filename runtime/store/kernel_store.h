@@ -1,6 +1,6 @@
-// Persistent facts: templates, artifacts, devices, measurements, and winners as their materialised
-// query. SqliteStore implements it; InMemoryStore is a working fake run through the same contract
-// suite.
+// Persistent facts: templates, artifacts, devices, measurements, winners as their materialised
+// query, and pins. SqliteStore implements it; InMemoryStore is a working fake run through the same
+// contract suite.
 #pragma once
 
 #include <cstdint>
@@ -38,10 +38,45 @@ struct WinnerVariant {
 struct Winner {
   std::string tuning_key;
   std::string template_digest;
+  Numerics numerics = Numerics::kWithinTolerance;
   std::vector<WinnerVariant> variants;  // first: the winner; then fallbacks with weaker guards
   double runner_up_ratio = 0;           // runner-up median over winner median; 0: no runner-up
   uint64_t generation = 0;              // set by the store: grows with each change
   int64_t decided_at_unix_ms = 0;
+  // Under which it was decided; empty in rows from before these existed.
+  std::string driver;
+  std::string compiler_build;
+};
+
+// A config that somebody chose for a tuning key. It stands for all templates of the key.
+struct WinnerPin {
+  std::string tuning_key;
+  // Nullopt: was unpinned. The row stays, for its generation.
+  std::optional<Config> config;
+  std::string reason;
+  std::string artifact_sha256;  // the binary that was measured with the config
+  int64_t pinned_at_unix_ms = 0;
+  uint64_t generation = 0;  // set by the store: grows with each change
+};
+
+// Which measurements InvalidateMeasurements means: all given fields match, empty ones match
+// anything.
+struct InvalidationFilter {
+  std::string template_name;
+  std::string device_key;  // DeviceFingerprint::Key()
+  std::string driver;
+  std::string compiler_build;
+
+  bool Matches(const Measurement& measurement) const {
+    return (driver.empty() || measurement.driver == driver) &&
+           (compiler_build.empty() || measurement.compiler_build == compiler_build);
+  }
+};
+
+struct InvalidationCount {
+  int64_t tunings = 0;  // with at least one of the measurements
+  int64_t measurements = 0;
+  int64_t pins_spared = 0;
 };
 
 // One tuning key's row for listings.
@@ -120,6 +155,11 @@ class KernelStore {
   // In order of first insertion.
   virtual absl::StatusOr<std::vector<Measurement>> GetMeasurements(
       const std::string& tuning_key) = 0;
+  // Sets `invalidated` of those that match and have none, in one transaction. A pinned config is
+  // spared, points that a constraint excludes are no measurements. `dry_run`: counts only.
+  virtual absl::StatusOr<InvalidationCount> InvalidateMeasurements(const InvalidationFilter& filter,
+                                                                   const std::string& why,
+                                                                   bool dry_run) = 0;
   virtual absl::StatusOr<std::optional<TuningRecord>> GetTuning(const std::string& tuning_key) = 0;
   // Keys that begin with `prefix`, sorted, at most `limit`.
   virtual absl::StatusOr<std::vector<std::string>> FindTunings(const std::string& prefix,
@@ -128,8 +168,8 @@ class KernelStore {
   // page gave or a page size below 1.
   virtual absl::StatusOr<TuningPage> ListTunings(const std::string& template_name, int page_size,
                                                  const std::string& page_token) = 0;
-  // Records with this kernel digest and DeviceFingerprint::Key() that have a winner, newest first:
-  // candidates for NEAREST.
+  // Records with this kernel digest and DeviceFingerprint::Key() (empty: of any device) that have a
+  // winner, newest first: candidates for NEAREST.
   virtual absl::StatusOr<std::vector<TuningRecord>> TuningsOf(const std::string& kernel_digest,
                                                               const std::string& device_key) = 0;
 
@@ -139,7 +179,15 @@ class KernelStore {
   virtual absl::StatusOr<uint64_t> PutWinner(const Winner& winner) = 0;
   // `template_digest` empty: the newest winner of the key under any template.
   virtual absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
-                                                          const std::string& template_digest) = 0;
+                                                          const std::string& template_digest,
+                                                          Numerics numerics) = 0;
+
+  // ---- Pins.
+  // Replaces the key's row and gives it the next generation of the whole store, which is returned;
+  // an unchanged config keeps the old one. FAILED_PRECONDITION without PutTuning first.
+  virtual absl::StatusOr<uint64_t> PutPin(const WinnerPin& pin) = 0;
+  // Nullopt: was never pinned.
+  virtual absl::StatusOr<std::optional<WinnerPin>> GetPin(const std::string& tuning_key) = 0;
 
   // ---- Devices.
   // Replaces what was measured of the device before.

@@ -40,6 +40,8 @@ class Salvager {
     HONE_RETURN_IF_ERROR(CopyTunings());
     HONE_RETURN_IF_ERROR(CopyMeasurements());
     HONE_RETURN_IF_ERROR(CopyWinners());
+    HONE_RETURN_IF_ERROR(CopyWinnersOfSchema1());
+    HONE_RETURN_IF_ERROR(CopyPins());
     HONE_RETURN_IF_ERROR(CopyTemplates());
     HONE_RETURN_IF_ERROR(CopyHeaderSets());
     return CopyDevices();
@@ -117,16 +119,51 @@ class Salvager {
   absl::Status CopyWinners() {
     return ForEachReadable(
         damaged_,
+        "SELECT tuning_key || ' ' || template_digest || iif(numerics = 1, ' same_bits', ''),"
+        " record, seal, tuning_key, template_digest, generation, numerics"
+        " FROM winners ORDER BY rowid",
+        "SELECT tuning_key || ' ' || template_digest || iif(numerics = 1, ' same_bits', ''),"
+        " record, seal, tuning_key, template_digest, generation, numerics"
+        " FROM winners ORDER BY rowid DESC",
+        [&](const SqliteQuery& row) { return InsertWinner(row, row.Int(6)); });
+  }
+
+  // Adds nothing where the file has the newer schema: its rows are taken over already.
+  absl::Status CopyWinnersOfSchema1() {
+    return ForEachReadable(
+        damaged_,
         "SELECT tuning_key || ' ' || template_digest, record, seal, tuning_key, template_digest,"
         " generation FROM winners ORDER BY rowid",
         "SELECT tuning_key || ' ' || template_digest, record, seal, tuning_key, template_digest,"
         " generation FROM winners ORDER BY rowid DESC",
+        [&](const SqliteQuery& row) { return InsertWinner(row, 0); });
+  }
+
+  absl::Status InsertWinner(const SqliteQuery& row, int64_t numerics) {
+    if (!IsSealed(row)) return absl::OkStatus();
+    HONE_RETURN_IF_ERROR(KeepGeneration(row.Int(5)));
+    return Insert("INSERT OR IGNORE INTO winners VALUES (?1, ?2, ?3, ?4, ?5, ?6)", row.Text(3),
+                  row.Text(4), row.Int(5), row.Text(1), row.Text(2), numerics);
+  }
+
+  absl::Status KeepGeneration(int64_t generation) {
+    return fresh_.Run("UPDATE counters SET value = max(value, ?1) WHERE name = 'generation'",
+                      generation);
+  }
+
+  absl::Status CopyPins() {
+    return ForEachReadable(
+        damaged_,
+        "SELECT tuning_key, record, seal, generation, pinned, config, artifact_sha256 FROM pins"
+        " ORDER BY rowid",
+        "SELECT tuning_key, record, seal, generation, pinned, config, artifact_sha256 FROM pins"
+        " ORDER BY rowid DESC",
         [&](const SqliteQuery& row) -> absl::Status {
           if (!IsSealed(row)) return absl::OkStatus();
-          HONE_RETURN_IF_ERROR(fresh_.Run(
-              "UPDATE counters SET value = max(value, ?1) WHERE name = 'generation'", row.Int(5)));
-          return Insert("INSERT OR IGNORE INTO winners VALUES (?1, ?2, ?3, ?4, ?5)", row.Text(3),
-                        row.Text(4), row.Int(5), row.Text(1), row.Text(2));
+          HONE_RETURN_IF_ERROR(KeepGeneration(row.Int(3)));
+          return Insert("INSERT OR IGNORE INTO pins VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                        row.Text(0), row.Int(3), row.Int(4), row.Text(5), row.Text(6), row.Text(1),
+                        row.Text(2));
         });
   }
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/sha256.h"
+#include "runtime/base/status_macros.h"
 
 namespace hone {
 
@@ -70,6 +71,20 @@ const std::vector<Migration>& Migrations() {
        "CREATE TABLE devices ("
        "  key TEXT PRIMARY KEY, measured_at_unix_ms INTEGER NOT NULL,"
        "  record TEXT NOT NULL, seal TEXT NOT NULL) STRICT;"
+       // `pinned` 0: unpinned since; the row stays for its generation.
+       "CREATE TABLE pins ("
+       "  tuning_key TEXT PRIMARY KEY, generation INTEGER NOT NULL, pinned INTEGER NOT NULL,"
+       "  config TEXT NOT NULL, artifact_sha256 TEXT NOT NULL, record TEXT NOT NULL,"
+       "  seal TEXT NOT NULL) STRICT;"
+       // One winner for each way of choosing.
+       "CREATE TABLE winners_by_numerics ("
+       "  tuning_key TEXT NOT NULL, template_digest TEXT NOT NULL, generation INTEGER NOT NULL,"
+       "  record TEXT NOT NULL, seal TEXT NOT NULL, numerics INTEGER NOT NULL,"
+       "  PRIMARY KEY (tuning_key, template_digest, numerics)) STRICT;"
+       "INSERT INTO winners_by_numerics"
+       "  SELECT tuning_key, template_digest, generation, record, seal, 0 FROM winners;"
+       "DROP TABLE winners;"
+       "ALTER TABLE winners_by_numerics RENAME TO winners;"
        "PRAGMA user_version = 2;"},
   };
   return migrations;
@@ -99,6 +114,26 @@ absl::Status Migrate(SqliteDatabase& database, const std::vector<Migration>& mig
 
 std::string Seal(absl::string_view key, absl::string_view record) {
   return Sha256Hex(absl::StrCat(key, "\n", record));
+}
+
+std::string MeasurementKey(absl::string_view tuning_key, absl::string_view config) {
+  return absl::StrCat(tuning_key, " ", config);
+}
+
+absl::StatusOr<uint64_t> NextGeneration(SqliteDatabase& database) {
+  HONE_ASSIGN_OR_RETURN(
+      const int64_t next,
+      database.QueryInt("UPDATE counters SET value = value + 1 WHERE name = 'generation'"
+                        " RETURNING value"));
+  return static_cast<uint64_t>(next);
+}
+
+absl::Status RequireTuning(SqliteDatabase& database, const std::string& key) {
+  HONE_ASSIGN_OR_RETURN(const int64_t rows,
+                        database.QueryInt("SELECT count(*) FROM tunings WHERE key = ?1", key));
+  if (rows == 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("tuning key ", key, " has no row yet; PutTuning comes first"));
 }
 
 }  // namespace hone

@@ -42,4 +42,13 @@ absl::Status Migrate(SqliteDatabase& database, const std::vector<Migration>& mig
 // Hash of a row's key and record.
 std::string Seal(absl::string_view key, absl::string_view record);
 
+// The key that a measurement's seal covers.
+std::string MeasurementKey(absl::string_view tuning_key, absl::string_view config);
+
+// The next generation of the whole store. REQUIRES: a transaction.
+absl::StatusOr<uint64_t> NextGeneration(SqliteDatabase& database);
+
+// FAILED_PRECONDITION if the tuning key has no row.
+absl::Status RequireTuning(SqliteDatabase& database, const std::string& key);
+
 }  // namespace hone

@@ -57,6 +57,9 @@ class SqliteStore : public KernelStore {
   absl::Status PutMeasurement(const std::string& tuning_key,
                               const Measurement& measurement) override;
   absl::StatusOr<std::vector<Measurement>> GetMeasurements(const std::string& tuning_key) override;
+  absl::StatusOr<InvalidationCount> InvalidateMeasurements(const InvalidationFilter& filter,
+                                                           const std::string& why,
+                                                           bool dry_run) override;
   absl::StatusOr<std::optional<TuningRecord>> GetTuning(const std::string& tuning_key) override;
   absl::StatusOr<std::vector<std::string>> FindTunings(const std::string& prefix,
                                                        int limit) override;
@@ -66,7 +69,10 @@ class SqliteStore : public KernelStore {
                                                       const std::string& device_key) override;
   absl::StatusOr<uint64_t> PutWinner(const Winner& winner) override;
   absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
-                                                  const std::string& template_digest) override;
+                                                  const std::string& template_digest,
+                                                  Numerics numerics) override;
+  absl::StatusOr<uint64_t> PutPin(const WinnerPin& pin) override;
+  absl::StatusOr<std::optional<WinnerPin>> GetPin(const std::string& tuning_key) override;
 
   absl::Status PutCeilings(const DeviceFingerprint& device,
                            const DeviceCeilings& ceilings) override;

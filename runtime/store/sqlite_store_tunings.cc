@@ -20,20 +20,11 @@ bool SameVariants(const Winner& a, const Winner& b) {
                     });
 }
 
-std::string MeasurementKey(const std::string& tuning_key, const std::string& config) {
-  return absl::StrCat(tuning_key, " ", config);
-}
-
-std::string WinnerKey(const std::string& tuning_key, const std::string& template_digest) {
-  return absl::StrCat(tuning_key, " ", template_digest);
-}
-
-absl::Status RequireTuning(SqliteDatabase& database, const std::string& key) {
-  HONE_ASSIGN_OR_RETURN(const int64_t rows,
-                        database.QueryInt("SELECT count(*) FROM tunings WHERE key = ?1", key));
-  if (rows == 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("tuning key ", key, " has no row yet; PutTuning comes first"));
+// Rows of schema 1, which had no numerics, keep their seals.
+std::string WinnerKey(const std::string& tuning_key, const std::string& template_digest,
+                      Numerics numerics) {
+  return absl::StrCat(tuning_key, " ", template_digest,
+                      numerics == Numerics::kWithinTolerance ? "" : " same_bits");
 }
 
 // Where the page before ended: "created_at_unix_ms:key".
@@ -199,7 +190,7 @@ absl::StatusOr<std::vector<TuningRecord>> SqliteStore::TuningsOf(const std::stri
       SqliteQuery query,
       turn.database().Query("SELECT key, record, seal, measured, rejected, last_measured_at_unix_ms"
                             " FROM tuning_summaries"
-                            " WHERE kernel_digest = ?1 AND device_key = ?2"
+                            " WHERE kernel_digest = ?1 AND (?2 = '' OR device_key = ?2)"
                             " AND EXISTS (SELECT 1 FROM winners WHERE tuning_key = key)"
                             " ORDER BY created_at_unix_ms DESC, key",
                             kernel_digest, device_key));
@@ -215,8 +206,10 @@ absl::StatusOr<uint64_t> SqliteStore::PutWinner(const Winner& winner) {
   {
     HONE_ASSIGN_OR_RETURN(
         SqliteQuery query,
-        database.Query("SELECT record FROM winners WHERE tuning_key = ?1 AND template_digest = ?2",
-                       winner.tuning_key, winner.template_digest));
+        database.Query("SELECT record FROM winners"
+                       " WHERE tuning_key = ?1 AND template_digest = ?2 AND numerics = ?3",
+                       winner.tuning_key, winner.template_digest,
+                       static_cast<int64_t>(winner.numerics)));
     HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
     // A row that no longer parses counts as changed.
     const absl::StatusOr<Winner> before =
@@ -224,23 +217,21 @@ absl::StatusOr<uint64_t> SqliteStore::PutWinner(const Winner& winner) {
     if (before.ok() && SameVariants(*before, winner)) stored.generation = before->generation;
   }
   if (stored.generation == 0) {
-    HONE_ASSIGN_OR_RETURN(
-        const int64_t next,
-        database.QueryInt("UPDATE counters SET value = value + 1 WHERE name = 'generation'"
-                          " RETURNING value"));
-    stored.generation = static_cast<uint64_t>(next);
+    HONE_ASSIGN_OR_RETURN(stored.generation, NextGeneration(database));
   }
   const std::string record = EncodeWinner(stored);
-  HONE_RETURN_IF_ERROR(
-      database.Run("INSERT OR REPLACE INTO winners VALUES (?1, ?2, ?3, ?4, ?5)", stored.tuning_key,
-                   stored.template_digest, static_cast<int64_t>(stored.generation), record,
-                   Seal(WinnerKey(stored.tuning_key, stored.template_digest), record)));
+  HONE_RETURN_IF_ERROR(database.Run(
+      "INSERT OR REPLACE INTO winners VALUES (?1, ?2, ?3, ?4, ?5, ?6)", stored.tuning_key,
+      stored.template_digest, static_cast<int64_t>(stored.generation), record,
+      Seal(WinnerKey(stored.tuning_key, stored.template_digest, stored.numerics), record),
+      static_cast<int64_t>(stored.numerics)));
   HONE_RETURN_IF_ERROR(write.Commit());
   return stored.generation;
 }
 
 absl::StatusOr<std::optional<Winner>> SqliteStore::GetWinner(const std::string& tuning_key,
-                                                             const std::string& template_digest) {
+                                                             const std::string& template_digest,
+                                                             Numerics numerics) {
   std::string digest, record, seal;
   {
     HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
@@ -248,18 +239,18 @@ absl::StatusOr<std::optional<Winner>> SqliteStore::GetWinner(const std::string& 
         SqliteQuery query,
         turn.database().Query("SELECT template_digest, record, seal FROM winners"
                               " WHERE tuning_key = ?1 AND (?2 = '' OR template_digest = ?2)"
-                              " ORDER BY generation DESC LIMIT 1",
-                              tuning_key, template_digest));
+                              " AND numerics = ?3 ORDER BY generation DESC LIMIT 1",
+                              tuning_key, template_digest, static_cast<int64_t>(numerics)));
     HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
     if (!row) return std::nullopt;
     digest = query.Text(0);
     record = query.Text(1);
     seal = query.Text(2);
   }
-  const std::string key = WinnerKey(tuning_key, digest);
+  const std::string key = WinnerKey(tuning_key, digest, numerics);
   if (Seal(key, record) != seal) {
-    DropRow("DELETE FROM winners WHERE tuning_key = ?1 AND template_digest = ?2", tuning_key,
-            digest);
+    DropRow("DELETE FROM winners WHERE tuning_key = ?1 AND template_digest = ?2 AND numerics = ?3",
+            tuning_key, digest, static_cast<int64_t>(numerics));
     return Damaged("winner", key);
   }
   return DecodeWinner(record);

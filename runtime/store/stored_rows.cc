@@ -165,6 +165,11 @@ std::string EncodeMeasurement(const Measurement& measurement) {
       .Text("unstable", measurement.unstable)
       .Int("other_processes", measurement.other_processes)
       .Text("same_work_as", measurement.same_work_as);
+  for (const auto& [sizes, digest] : measurement.small_outputs) {
+    writer.Text("small_output.sizes", sizes).Text("small_output.sha256", digest);
+  }
+  if (measurement.irreproducible) writer.Int("irreproducible", 1);
+  if (!measurement.invalidated.empty()) writer.Text("invalidated", measurement.invalidated);
   return writer.text();
 }
 
@@ -201,6 +206,11 @@ absl::StatusOr<Measurement> DecodeMeasurement(const std::string& record) {
     measurement.other_processes = static_cast<int>(reader.Int("other_processes"));
   }
   if (reader.Has("same_work_as")) measurement.same_work_as = reader.Text("same_work_as");
+  for (auto& [sizes, digest] : ReadPairs(reader, "small_output.sizes", "small_output.sha256")) {
+    measurement.small_outputs.emplace(std::move(sizes), std::move(digest));
+  }
+  measurement.irreproducible = reader.Has("irreproducible");
+  if (reader.Has("invalidated")) measurement.invalidated = reader.Text("invalidated");
   return Finish(reader, std::move(measurement));
 }
 
@@ -239,7 +249,10 @@ std::string EncodeWinner(const Winner& winner) {
       .Text("template_digest", winner.template_digest)
       .Double("runner_up_ratio", winner.runner_up_ratio)
       .Int("generation", static_cast<int64_t>(winner.generation))
-      .Int("decided_at_unix_ms", winner.decided_at_unix_ms);
+      .Int("decided_at_unix_ms", winner.decided_at_unix_ms)
+      .Int("numerics", static_cast<int64_t>(winner.numerics))
+      .Text("driver", winner.driver)
+      .Text("compiler_build", winner.compiler_build);
   for (const WinnerVariant& variant : winner.variants) {
     writer.Text("variant.config", variant.config.ToString())
         .Text("variant.artifact_sha256", variant.artifact_sha256);
@@ -255,10 +268,39 @@ absl::StatusOr<Winner> DecodeWinner(const std::string& record) {
   winner.runner_up_ratio = reader.Double("runner_up_ratio");
   winner.generation = static_cast<uint64_t>(reader.Int("generation"));
   winner.decided_at_unix_ms = reader.Int("decided_at_unix_ms");
+  // Rows of schema 1 have none of these.
+  if (reader.Has("numerics")) {
+    winner.numerics = static_cast<Numerics>(reader.Int("numerics"));
+    winner.driver = reader.Text("driver");
+    winner.compiler_build = reader.Text("compiler_build");
+  }
   for (auto& [config, sha256] : ReadPairs(reader, "variant.config", "variant.artifact_sha256")) {
     winner.variants.push_back({ReadConfig(reader, config), std::move(sha256)});
   }
   return Finish(reader, std::move(winner));
+}
+
+std::string EncodePin(const WinnerPin& pin) {
+  RecordWriter writer;
+  writer.Text("tuning_key", pin.tuning_key);
+  if (pin.config) writer.Text("config", pin.config->ToString());
+  writer.Text("reason", pin.reason)
+      .Text("artifact_sha256", pin.artifact_sha256)
+      .Int("pinned_at_unix_ms", pin.pinned_at_unix_ms)
+      .Int("generation", static_cast<int64_t>(pin.generation));
+  return writer.text();
+}
+
+absl::StatusOr<WinnerPin> DecodePin(const std::string& record) {
+  RecordReader reader(record);
+  WinnerPin pin;
+  pin.tuning_key = reader.Text("tuning_key");
+  if (reader.Has("config")) pin.config = ReadConfig(reader, reader.Text("config"));
+  pin.reason = reader.Text("reason");
+  pin.artifact_sha256 = reader.Text("artifact_sha256");
+  pin.pinned_at_unix_ms = reader.Int("pinned_at_unix_ms");
+  pin.generation = static_cast<uint64_t>(reader.Int("generation"));
+  return Finish(reader, std::move(pin));
 }
 
 std::string EncodeTemplate(const StoredTemplate& stored) {

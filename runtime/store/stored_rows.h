@@ -30,6 +30,9 @@ absl::StatusOr<Winner> DecodeWinner(const std::string& record);
 std::string EncodeCeilings(const DeviceFingerprint& device, const DeviceCeilings& ceilings);
 absl::StatusOr<DeviceCeilings> DecodeCeilings(const std::string& record);
 
+std::string EncodePin(const WinnerPin& pin);
+absl::StatusOr<WinnerPin> DecodePin(const std::string& record);
+
 std::string EncodeTemplate(const StoredTemplate& stored);
 absl::StatusOr<StoredTemplate> DecodeTemplate(const std::string& record);
 

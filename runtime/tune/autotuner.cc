@@ -12,12 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/tune/analytic_rank.h"
 #include "runtime/tune/candidate_builder.h"
 #include "runtime/tune/compile_stage.h"
+#include "runtime/tune/known_results.h"
 #include "runtime/tune/proposals.h"
 #include "runtime/tune/race.h"
 #include "runtime/tune/resource_check.h"
+#include "runtime/tune/revalidation.h"
 #include "runtime/tune/same_work.h"
 #include "runtime/tune/winner.h"
 
@@ -26,17 +27,8 @@ namespace {
 
 // Invalid points are recorded with their constraint only in spaces that a person can read through.
 constexpr int64_t kRecordedProductMax = 1024;
-// How long a timeout, a crash or an unstable result keeps a candidate from being tried again.
-constexpr absl::Duration kRejectionExpiry = absl::Hours(1);
 // Ranks by time beyond which a candidate far behind is not kept loaded for the race.
 constexpr double kHopelessRatio = 1.5;
-
-bool Settled(const Measurement& measurement) {
-  if (!measurement.rejection) return !measurement.samples_ns.empty();
-  if (!Expires(measurement.rejection->kind)) return true;
-  const absl::Time at = absl::FromUnixMillis(measurement.measured_at_unix_ms);
-  return absl::Now() - at < kRejectionExpiry;
-}
 
 // One tune from plan to outcome.
 class TuneSession {
@@ -80,16 +72,15 @@ class TuneSession {
   };
 
   absl::Status Plan() {
-    for (const Measurement& known : spec_.known) {
-      if (Settled(known)) entries_[known.config].measurement = known;
+    for (const Measurement& known : StandingResults(spec_)) {
+      entries_[known.config].measurement = known;
     }
     const auto default_config = space_->Default();
     if (default_config.ok()) default_ = *default_config;
     std::vector<Config> candidates;
     if (spec_.only.empty()) {
-      HONE_ASSIGN_OR_RETURN(proposals_, Proposals::Create(spec_, *space_, Known()));
+      HONE_ASSIGN_OR_RETURN(proposals_, Proposals::Create(spec_, *space_, Known(), Builder()));
       candidates = proposals_->first();
-      HONE_RETURN_IF_ERROR(Rank(candidates));
       reused_ = proposals_->reused();
       later_ = proposals_->later();
     } else {
@@ -102,43 +93,11 @@ class TuneSession {
     reused_ += static_cast<int64_t>(candidates.size() - work_.size());
     const int64_t planned = static_cast<int64_t>(work_.size()) + reused_ + later_;
     AddRacersFromStore();
+    if (spec_.revalidate) BeginRevalidation();
     int64_t work_bytes = 0, work_flops = 0;
     HONE_RETURN_IF_ERROR(EvaluateWork(candidates, &work_bytes, &work_flops));
     observer_.OnStarted(planned, reused_, default_.value_or(Config()), work_bytes, work_flops);
     return absl::OkStatus();
-  }
-
-  // Drops the configs that the estimate thinks least of.
-  absl::Status Rank(std::vector<Config>& candidates) {
-    if (spec_.ranked_share <= 0 || spec_.ranked_share >= 1) return absl::OkStatus();
-    if (proposals_->later() > 0) {
-      return absl::InvalidArgumentError(
-          "ranked_share: needs a list of the configs; give strategy exhaustive or random, and a "
-          "budget of evaluations where the space has more than 4096");
-    }
-    std::vector<Config> always = space_->Priors();
-    if (default_) always.push_back(*default_);
-    HONE_ASSIGN_OR_RETURN(Ranking ranking,
-                          RankConfigs(Builder(), spec_.problem, spec_.device, candidates, always,
-                                      spec_.ranked_share, spec_.seed));
-    candidates = std::move(ranking.kept);
-    ranked_ = std::set<Config>(candidates.begin(), candidates.end());
-    candidates.insert(candidates.end(), ranking.controls.begin(), ranking.controls.end());
-    left_out_ = ranking.left_out;
-    return absl::OkStatus();
-  }
-
-  double RankingRegret() const {
-    double kept_ns = 0, best_ns = 0;
-    for (const auto& [config, entry] : entries_) {
-      const Measurement& m = entry.measurement;
-      if (m.rejection || m.samples_ns.empty()) continue;
-      if (best_ns == 0 || m.median_ns < best_ns) best_ns = m.median_ns;
-      if (ranked_.contains(config) && (kept_ns == 0 || m.median_ns < kept_ns)) {
-        kept_ns = m.median_ns;
-      }
-    }
-    return kept_ns > 0 ? kept_ns / best_ns - 1 : 0;
   }
 
   std::vector<Measurement> Known() const {
@@ -180,12 +139,12 @@ class TuneSession {
   // again among those that could have won it.
   void AddRacersFromStore() {
     const std::vector<Measurement> known = Known();
-    const auto choice = ChooseWinner(*space_, known);
+    const auto choice = ChooseWinner(*space_, known, {.present = spec_.present});
     if (!choice) return;
     // Within noise it need not be the fastest.
     const Measurement& incumbent = known[choice->winner];
     if (spec_.known_race_finished) {
-      if (!work_.empty()) work_.push_back(incumbent.config);
+      if (!work_.empty() && !spec_.revalidate) work_.push_back(incumbent.config);
       return;
     }
     for (const Measurement& other : known) {
@@ -194,6 +153,25 @@ class TuneSession {
         work_.push_back(other.config);
       }
     }
+  }
+
+  // Ahead of everything else: it has no part in the budget.
+  void BeginRevalidation() {
+    std::vector<Config> incumbents = spec_.incumbents;
+    if (default_) incumbents.push_back(*default_);
+    revalidation_.emplace(*space_, Known(), incumbents);
+    const std::vector<Config> first = revalidation_->First();
+    std::erase_if(work_, [&](const Config& config) { return revalidation_->Asked(config); });
+    work_.insert(work_.begin(), first.begin(), first.end());
+  }
+
+  absl::Status Revalidate(const CandidateBuilder& builder) {
+    while (revalidation_ && !Stopping()) {
+      work_ = revalidation_->More();
+      if (work_.empty()) break;
+      HONE_RETURN_IF_ERROR(CheckAll(builder));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status EvaluateWork(const std::vector<Config>& candidates, int64_t* bytes, int64_t* flops) {
@@ -216,7 +194,11 @@ class TuneSession {
   }
 
   absl::Status Measure() {
-    absl::Status status = CheckAll(Builder());
+    CandidateBuilder builder = Builder();
+    if (default_) HONE_RETURN_IF_ERROR(builder.AlsoCheckSizesOf(*default_));
+    absl::Status status = CheckAll(builder);
+    if (proposals_ != nullptr) proposals_->Close();
+    if (status.ok()) status = Revalidate(builder);
     if (status.ok() && !Stopping()) status = Race();
     for (auto& [config, entry] : entries_) {
       if (entry.id >= 0) profiler_.Forget(entry.id);
@@ -243,6 +225,19 @@ class TuneSession {
     return problem;
   }
 
+  // The device is taken up and references are compiled beside the first candidates.
+  absl::Status Begin(const CandidateBuilder& builder) {
+    absl::StatusOr<ProfileProblem> problem = absl::UnknownError("not made");
+    std::thread make_problem([&] { problem = MakeProblem(builder); });
+    std::thread warm_up([this] { profiler_.WarmUp(); });
+    RecordInvalidPoints();
+    make_problem.join();
+    warm_up.join();
+    HONE_RETURN_IF_ERROR(problem.status());
+    unverified_ = problem->check.references.empty();
+    return profiler_.Begin(*problem);
+  }
+
   // The default first: without a reference the others are compared with it.
   std::optional<Config> PutDefaultFirst() {
     const auto found = default_ ? std::find(work_.begin(), work_.end(), *default_) : work_.end();
@@ -265,16 +260,8 @@ class TuneSession {
           return proposals_ == nullptr ? std::nullopt : proposals_->Next();
         },
         threads, /*learning=*/proposals_ != nullptr && proposals_->learns());
-    // The device is taken up and references are compiled beside the first candidates.
-    absl::StatusOr<ProfileProblem> problem = absl::UnknownError("not made");
-    std::thread make_problem([&] { problem = MakeProblem(builder); });
-    std::thread warm_up([this] { profiler_.WarmUp(); });
-    RecordInvalidPoints();
-    make_problem.join();
-    warm_up.join();
-    HONE_RETURN_IF_ERROR(problem.status());
-    unverified_ = problem->check.references.empty();
-    HONE_RETURN_IF_ERROR(profiler_.Begin(*problem));
+    if (!begun_) HONE_RETURN_IF_ERROR(Begin(builder));
+    begun_ = true;
     for (int64_t done = 0;; ++done) {
       observer_.OnProgress(done, total, "measuring");
       if (Stopping()) return absl::OkStatus();
@@ -283,7 +270,8 @@ class TuneSession {
       HONE_RETURN_IF_ERROR(built->status());
       first.reset();
       const double best_before_ns = best_ns_;
-      HONE_RETURN_IF_ERROR(CheckOne(**built));
+      HONE_RETURN_IF_ERROR(CheckOne(builder, **built));
+      if (revalidation_ && revalidation_->Asked((*built)->config)) continue;
       fruitless_ = best_ns_ < best_before_ns * (1 - kTieMargin) ? 0 : fruitless_ + 1;
       if (spec_.patience > 0 && fruitless_ >= spec_.patience) {
         patience_spent_ = true;
@@ -292,7 +280,7 @@ class TuneSession {
     }
   }
 
-  absl::Status CheckOne(BuiltCandidate& built) {
+  absl::Status CheckOne(const CandidateBuilder& builder, BuiltCandidate& built) {
     if (!built.cached && !built.rejection) ++compiled_;
     if (built.rejection) {
       Reject(built.config, *std::move(built.rejection));
@@ -309,12 +297,11 @@ class TuneSession {
       Reject(built.config, *std::move(rejection));
       return absl::OkStatus();
     }
-    ProfileCandidate candidate{
-        .id = next_id_++,
-        .config = built.config,
-        .artifact = built.artifact,
-        .recipe = built.recipe,
-        .check_sizes = SmallCheckSizes(*spec_.kernel_template, spec_.problem, built.recipe)};
+    ProfileCandidate candidate{.id = next_id_++,
+                               .config = built.config,
+                               .artifact = built.artifact,
+                               .recipe = built.recipe,
+                               .check_sizes = builder.CheckSizes(built.recipe)};
     if (IsTwin(built, candidate.check_sizes)) return absl::OkStatus();
     HONE_ASSIGN_OR_RETURN(CheckResult check, profiler_.Check(candidate));
     if (check.rejection) {
@@ -325,6 +312,8 @@ class TuneSession {
     measurement.verified = check.verified;
     measurement.verified_sizes = std::move(check.verified_sizes);
     measurement.output_sha256 = std::move(check.output_sha256);
+    measurement.small_outputs = std::move(check.small_outputs);
+    measurement.irreproducible = check.irreproducible;
     measurement.artifact_sha256 = built.artifact.sha256;
     measurement.compiler_build = built.artifact.builder;
     return Probe(candidate.id, std::move(measurement));
@@ -385,6 +374,7 @@ class TuneSession {
       entry.id = id;
     }
     ++measured_;
+    if (revalidation_) revalidation_->Observe(measurement);
     Tell(entry.measurement);
     return absl::OkStatus();
   }
@@ -423,8 +413,11 @@ class TuneSession {
     outcome.rejected = rejected_;
     outcome.reused = reused_;
     outcome.identical = static_cast<int64_t>(twins_.size());
-    outcome.left_out = left_out_;
-    outcome.ranking_regret = RankingRegret();
+    if (proposals_ != nullptr) {
+      outcome.left_out = proposals_->left_out();
+      outcome.ranking_regret = proposals_->RankingRegret(outcome.measurements);
+    }
+    outcome.revalidated = revalidation_ ? revalidation_->measured() : 0;
     outcome.compiled = compiled_;
     outcome.unverified = unverified_;
     outcome.stopped_early = stopped_early_;
@@ -445,6 +438,7 @@ class TuneSession {
     measurement.config = config;
     measurement.measured_at_unix_ms = absl::ToUnixMillis(absl::Now());
     measurement.driver = spec_.device.driver;
+    measurement.compiler_build = spec_.present.compiler_build;
     return measurement;
   }
 
@@ -481,11 +475,11 @@ class TuneSession {
   std::vector<Config> work_;              // to build and measure, in this order,
   std::unique_ptr<Proposals> proposals_;  // then these; nullptr when the caller named the configs
   int64_t later_ = 0;                     // how many of them at most
-  std::set<Config> ranked_;               // kept by the analytic estimate; empty: none was made
-  int64_t left_out_ = 0;
-  std::map<Config, Entry> entries_;      // known and new
-  std::map<std::string, Config> works_;  // by identity, the first candidate of each
+  std::map<Config, Entry> entries_;       // known and new
+  std::map<std::string, Config> works_;   // by identity, the first candidate of each
   std::vector<Twin> twins_;
+  std::optional<Revalidation> revalidation_;
+  bool begun_ = false;
   int64_t next_id_ = 1;
   double best_ns_ = std::numeric_limits<double>::infinity();
   int64_t measured_ = 0, rejected_ = 0, reused_ = 0, compiled_ = 0;

@@ -44,8 +44,16 @@ struct TuneSpec {
   // To look at first, after the default and the priors: winners of neighbouring problems and of
   // other devices. Those that are not valid here are passed over.
   std::vector<Config> seeds;
-  // What is known already: valid samples are not taken again, expired rejections are.
+  // What is known already: valid samples are not taken again, expired rejections and what was
+  // invalidated are.
   std::vector<Measurement> known;
+  // What a candidate measured now is measured with. Known timings made with something else are
+  // stale.
+  Provenance present;
+  // The winner was chosen under another provenance: `incumbents`, who won so far, and the front of
+  // the stale timings are measured again (revalidation.h), whatever the budget.
+  bool revalidate = false;
+  std::vector<Config> incumbents;
   // A tune over `known` ran to its end and chose a winner. When false, known candidates that are
   // not clearly behind race again, because the tune that measured them may have been killed
   // half-way.
@@ -75,7 +83,8 @@ struct TuneOutcome {
   // By how much the best that the ranking kept is slower than the best known, controls and earlier
   // results included: at least so much a ranked tune loses. 0: nothing known to be lost.
   double ranking_regret = 0;
-  int64_t compiled = 0;  // compiles that were not answered from the cache
+  int64_t revalidated = 0;  // of `measured`: known ones whose timing was stale
+  int64_t compiled = 0;     // compiles that were not answered from the cache
   bool unverified = false;
   std::string stopped_early;  // why; empty when the space or the budget was covered
 };

@@ -52,6 +52,20 @@ absl::StatusOr<LaunchRecipe> CandidateBuilder::Outline(const Config& config) con
                            Themselves(program.name_expressions));
 }
 
+std::vector<SizeBindings> CandidateBuilder::CheckSizes(const LaunchRecipe& recipe) const {
+  std::vector<SizeBindings> sizes = SmallCheckSizes(*template_, problem_, recipe);
+  for (const SizeBindings& common : common_sizes_) {
+    if (std::find(sizes.begin(), sizes.end(), common) == sizes.end()) sizes.push_back(common);
+  }
+  return sizes;
+}
+
+absl::Status CandidateBuilder::AlsoCheckSizesOf(const Config& config) {
+  HONE_ASSIGN_OR_RETURN(const LaunchRecipe recipe, Outline(config));
+  common_sizes_ = SmallCheckSizes(*template_, problem_, recipe);
+  return absl::OkStatus();
+}
+
 absl::Status CandidateBuilder::BuildCheck(CheckPlan* plan,
                                           std::optional<Artifact>* artifact) const {
   HONE_ASSIGN_OR_RETURN(const Program program,

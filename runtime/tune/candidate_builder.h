@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "runtime/compile/compiler.h"
@@ -35,6 +36,12 @@ class CandidateBuilder {
   // The recipe without an artifact, symbols standing for themselves: for guards and alignment.
   absl::StatusOr<LaunchRecipe> Outline(const Config& config) const;
 
+  // Dynamic sizes at which a candidate is checked besides the tuned one: its own, and those of the
+  // config given to AlsoCheckSizesOf, so that all outputs can be compared at some sizes.
+  std::vector<SizeBindings> CheckSizes(const LaunchRecipe& recipe) const;
+  // Not to be called while others use this object.
+  absl::Status AlsoCheckSizesOf(const Config& config);
+
   // Compiles reference and generator entries; `artifact` stays empty when the template has none.
   // INVALID_ARGUMENT when they do not compile.
   absl::Status BuildCheck(CheckPlan* plan, std::optional<Artifact>* artifact) const;
@@ -46,6 +53,7 @@ class CandidateBuilder {
   const std::string architecture_;
   const DeviceFacts facts_;
   const CompileOptions options_;
+  std::vector<SizeBindings> common_sizes_;
 };
 
 // Arguments with distinct well-aligned addresses, for evaluating a recipe without memory.

@@ -1,6 +1,7 @@
 #include "runtime/tune/winner.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "runtime/tune/race.h"
 
@@ -27,6 +28,19 @@ void KeepFinalists(const std::vector<Measurement>& measurements, std::vector<siz
   std::erase_if(contenders, [&](size_t i) { return measurements[i].paired_ratio == 0; });
 }
 
+// Those with the default's bits; none where these are not known.
+void KeepBitsOfDefault(const ConfigSpace& space, const std::vector<Measurement>& measurements,
+                       std::vector<size_t>& contenders) {
+  const auto config = space.Default();
+  const Measurement* standard = nullptr;
+  for (const size_t i : contenders) {
+    if (config.ok() && measurements[i].config == *config) standard = &measurements[i];
+  }
+  std::erase_if(contenders, [&](size_t i) {
+    return standard == nullptr || !SameBits(*standard, measurements[i]);
+  });
+}
+
 }  // namespace
 
 double TimeRatio(const Measurement& a, const Measurement& b) {
@@ -41,16 +55,22 @@ double NoiseShare(const Measurement& a, const Measurement& b) {
 }
 
 std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
-                                         const std::vector<Measurement>& measurements) {
+                                         const std::vector<Measurement>& measurements,
+                                         const WinnerQuery& query) {
   std::vector<size_t> contenders;
-  bool any_verified = false;
   for (size_t i = 0; i < measurements.size(); ++i) {
-    if (!Contends(space, measurements[i])) continue;
-    contenders.push_back(i);
-    any_verified |= measurements[i].verified;
+    if (Contends(space, measurements[i])) contenders.push_back(i);
   }
-  if (any_verified) {
-    std::erase_if(contenders, [&](size_t i) { return !measurements[i].verified; });
+  // Drops the others where there is one that `good` accepts.
+  const auto prefer = [&](const std::function<bool(const Measurement&)>& good) {
+    const auto accepted = [&](size_t i) { return good(measurements[i]); };
+    if (!std::any_of(contenders.begin(), contenders.end(), accepted)) return;
+    std::erase_if(contenders, [&](size_t i) { return !accepted(i); });
+  };
+  prefer([&](const Measurement& m) { return StaleReason(m, query.present).empty(); });
+  prefer([](const Measurement& m) { return m.verified; });
+  if (query.numerics == Numerics::kSameBitsAsDefault) {
+    KeepBitsOfDefault(space, measurements, contenders);
   }
   if (contenders.empty()) return std::nullopt;
 

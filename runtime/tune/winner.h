@@ -28,11 +28,21 @@ struct WinnerChoice {
   std::optional<size_t> runner_up;  // the fastest other one
 };
 
+struct WinnerQuery {
+  // kSameBitsAsDefault: only those with the bits of the default config's measurement contend, so
+  // none does where that is missing.
+  Numerics numerics = Numerics::kWithinTolerance;
+  // Timings that are stale under it contend only where all are: they are not to be compared with
+  // present ones.
+  Provenance present = {};
+};
+
 // Among the measurements with samples whose config is valid in `space`. nullopt if there is none.
 // Deterministic: depends on medians, spreads, paired ratios and declaration order only. Where there
 // was a final its members contend, by their paired ratios. A verified candidate is never beaten by
 // an unverified one.
 std::optional<WinnerChoice> ChooseWinner(const ConfigSpace& space,
-                                         const std::vector<Measurement>& measurements);
+                                         const std::vector<Measurement>& measurements,
+                                         const WinnerQuery& query = {});
 
 }  // namespace hone

@@ -416,10 +416,11 @@ TEST_F(KernelCacheTest, WatchAnnouncesPresentAndNewGenerations) {
   Tune(kN);
   Mutex mutex;
   std::vector<uint64_t> generations;
-  cache_->Watch("copy", [&](const std::string&, const std::string&, uint64_t generation) {
-    MutexLock lock(&mutex);
-    generations.push_back(generation);
-  });
+  cache_->Watch("copy", Numerics::kWithinTolerance,
+                [&](const std::string&, const std::string&, uint64_t generation) {
+                  MutexLock lock(&mutex);
+                  generations.push_back(generation);
+                });
   Tune(2 * kN);
   MutexLock lock(&mutex);
   ASSERT_THAT(generations, SizeIs(2));

@@ -98,6 +98,43 @@ TEST_F(DaemonKernelsTest, AfterKillMinusNineTheStoreAnswersWithoutWork) {
   EXPECT_EQ(TuneCopy().measured(), 0) << "the same tune again measures nothing";
 }
 
+// scenario P23
+TEST_F(DaemonKernelsTest, APinSurvivesAKillAndIsSparedByAnInvalidation) {
+  const v1::TuneFinished tuned = TuneCopy();
+  const std::string chosen = tuned.runner_up().config();
+  v1::GetKernelResponse served;
+  ASSERT_TRUE(Get("", &served).ok());
+  {
+    grpc::ClientContext context;
+    v1::PinRequest request;
+    request.set_key(served.key());
+    request.set_config(chosen);
+    v1::PinResponse response;
+    const grpc::Status status = daemon_->Client()->Pin(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  daemon_->Kill();
+  Restart();
+  ASSERT_TRUE(Get("policy: FROZEN", &served).ok());
+  EXPECT_EQ(served.kernel().variants(0).config(), chosen);
+  EXPECT_EQ(served.pin().config(), chosen);
+
+  daemon_->WaitForEngine();
+  grpc::ClientContext context;
+  v1::InvalidateResponse invalidated;
+  const grpc::Status status = daemon_->Client()->Invalidate(
+      &context, FromText<v1::InvalidateRequest>("template_name: 'copy_1d' driver: 'cpu'"),
+      &invalidated);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_GE(invalidated.measurements(), 2);
+  EXPECT_EQ(invalidated.pins_spared(), 1);
+  const v1::TuneFinished again = TuneCopy();
+  EXPECT_GE(again.measured(), 2) << "what was invalidated, and the incumbent beside it";
+  EXPECT_EQ(again.pin().config(), chosen);
+  ASSERT_TRUE(Get("", &served).ok());
+  EXPECT_EQ(served.kernel().variants(0).config(), chosen);
+}
+
 // Scenario accept 7: a machine without a driver compiles for any architecture and tunes for none.
 TEST_F(DaemonKernelsTest, WithoutADriverACubinIsServedAndATuneRefused) {
   const v1::GetStatusResponse state = daemon_->WaitForEngine();

@@ -27,6 +27,7 @@ constexpr gid_t kAdmins = 64322;
 // The status of every method that needs the tuner role, called with requests that would pass.
 std::map<std::string, grpc::Status> CallTunerMethods(v1::KernelService::Stub& client) {
   std::map<std::string, grpc::Status> statuses;
+  std::string key = "012345";  // the tune's, where there is one
   {
     grpc::ClientContext context;
     v1::CompileResponse response;
@@ -49,6 +50,7 @@ std::map<std::string, grpc::Status> CallTunerMethods(v1::KernelService::Stub& cl
                                                                   "value { integer: 16 } }"));
     v1::TuneEvent event;
     while (reader->Read(&event)) {
+      if (event.has_started()) key = event.started().key();
     }
     statuses["Tune"] = reader->Finish();
   }
@@ -60,6 +62,26 @@ std::map<std::string, grpc::Status> CallTunerMethods(v1::KernelService::Stub& cl
         "name: 'set' files { name: 'a.h' content: 'int a;' }"));
     writer->WritesDone();
     statuses["RegisterHeaderSet"] = writer->Finish();
+  }
+  {
+    grpc::ClientContext context;
+    v1::PinRequest request;
+    request.set_key(key);
+    v1::PinResponse response;
+    statuses["Pin"] = client.Pin(&context, request, &response);
+  }
+  {
+    grpc::ClientContext context;
+    v1::UnpinRequest request;
+    request.set_key(key);
+    v1::UnpinResponse response;
+    statuses["Unpin"] = client.Unpin(&context, request, &response);
+  }
+  {
+    grpc::ClientContext context;
+    v1::InvalidateResponse response;
+    statuses["Invalidate"] = client.Invalidate(
+        &context, FromText<v1::InvalidateRequest>("template_name: 'copy'"), &response);
   }
   return statuses;
 }

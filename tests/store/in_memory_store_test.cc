@@ -1,6 +1,7 @@
 #include "tests/testing/in_memory_store.h"
 
 #include "tests/store/kernel_store_contract.h"
+#include "tests/store/served_contract.h"
 
 namespace hone {
 namespace {

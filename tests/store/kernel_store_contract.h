@@ -68,7 +68,7 @@ TEST_P(KernelStoreContract, UnknownKeysAreAbsentNotErrors) {
   EXPECT_THAT(store().GetLog("none"), IsOkAndHolds(testing::Eq(std::nullopt)));
   EXPECT_THAT(store().GetMeasurements("none"), IsOkAndHolds(testing::IsEmpty()));
   EXPECT_EQ(store().GetTuning("none")->has_value(), false);
-  EXPECT_EQ(store().GetWinner("none", "none")->has_value(), false);
+  EXPECT_EQ(store().GetWinner("none", "none", Numerics::kWithinTolerance)->has_value(), false);
   EXPECT_EQ(store().GetHeaderSet("none")->has_value(), false);
   EXPECT_THAT(store().FindHeaderSet("none"), IsOkAndHolds(testing::Eq(std::nullopt)));
 }
@@ -165,7 +165,7 @@ TEST_P(KernelStoreContract, QuarantineDropsTheBytesAndTheirKeysOnly) {
   EXPECT_EQ(store().GetArtifact(SampleKey("b").id())->has_value(), false);
   EXPECT_EQ(store().GetArtifactBySha256(bad.sha256)->has_value(), false);
   EXPECT_EQ(store().GetArtifact(SampleKey("c").id())->has_value(), true);
-  EXPECT_EQ(store().GetWinner("t", "digest")->has_value(), true);
+  EXPECT_EQ(store().GetWinner("t", "digest", Numerics::kWithinTolerance)->has_value(), true);
   EXPECT_THAT(store().QuarantineArtifact(bad.sha256), IsOk());
 }
 
@@ -311,11 +311,12 @@ TEST_P(KernelStoreContract, ReturnsAWinnerAsItWasStored) {
   const auto generation = store().PutWinner(winner);
   ASSERT_THAT(generation, IsOk());
   Restart();
-  const auto found = store().GetWinner("t", "digest");
+  const auto found = store().GetWinner("t", "digest", Numerics::kWithinTolerance);
   ASSERT_THAT(found, IsOkAndHolds(testing::Optional(testing::_)));
   winner.generation = *generation;
   EXPECT_EQ(Describe(**found), Describe(winner));
-  EXPECT_EQ(store().GetWinner("t", "another digest")->has_value(), false);
+  EXPECT_EQ(store().GetWinner("t", "another digest", Numerics::kWithinTolerance)->has_value(),
+            false);
 }
 
 TEST_P(KernelStoreContract, WithoutADigestTheNewestWinnerAnswers) {
@@ -326,7 +327,19 @@ TEST_P(KernelStoreContract, WithoutADigestTheNewestWinnerAnswers) {
   second.template_digest = "aaa";
   ASSERT_THAT(store().PutWinner(first), IsOk());
   ASSERT_THAT(store().PutWinner(second), IsOk());
-  EXPECT_EQ((*store().GetWinner("t", ""))->template_digest, "aaa");
+  EXPECT_EQ((*store().GetWinner("t", "", Numerics::kWithinTolerance))->template_digest, "aaa");
+}
+
+TEST_P(KernelStoreContract, FindsTuningsOfAKernelOnEveryDevice) {
+  TuningRecord other = SampleTuning("other device");
+  other.device.sm_count = 66;
+  for (const TuningRecord& record : {SampleTuning("here"), other}) {
+    ASSERT_THAT(store().PutTuning(record), IsOk());
+    ASSERT_THAT(store().PutWinner(SampleWinner(record.key, "X=1", "sha")), IsOk());
+  }
+  EXPECT_THAT(store().TuningsOf(other.kernel_digest, ""), IsOkAndHolds(testing::SizeIs(2)));
+  EXPECT_THAT(store().TuningsOf(other.kernel_digest, other.device.Key()),
+              IsOkAndHolds(testing::SizeIs(1)));
 }
 
 TEST_P(KernelStoreContract, GenerationsGrowAcrossKeysAndRestarts) {
@@ -347,7 +360,7 @@ TEST_P(KernelStoreContract, AnUnchangedWinnerKeepsItsGeneration) {
   Winner again = SampleWinner("t", "X=1", "sha");
   again.runner_up_ratio = 1.5;
   EXPECT_EQ(*store().PutWinner(again), first);
-  EXPECT_EQ((*store().GetWinner("t", "digest"))->runner_up_ratio, 1.5);
+  EXPECT_EQ((*store().GetWinner("t", "digest", Numerics::kWithinTolerance))->runner_up_ratio, 1.5);
   EXPECT_GT(*store().PutWinner(SampleWinner("t", "X=1", "other sha")), first);
 }
 

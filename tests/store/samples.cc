@@ -47,6 +47,7 @@ Measurement SampleMeasurement(const std::string& config, std::vector<double> sam
   measurement.other_processes = 2;
   measurement.same_work_as = "XBLOCK=64 VEC=1";
   measurement.unstable = "the fastest took 9 % longer than in other rounds";
+  measurement.small_outputs = {{"n=0", "0123456789abcdef"}, {"n=1023", "fedcba9876543210"}};
   return measurement;
 }
 
@@ -91,7 +92,17 @@ Winner SampleWinner(const std::string& tuning_key, const std::string& config,
   winner.variants = {{*Config::Parse(config), artifact_sha256}};
   winner.runner_up_ratio = 1.0625;
   winner.decided_at_unix_ms = 2000;
+  winner.driver = "580.159.04";
+  winner.compiler_build = "nvrtc 13.0.88";
   return winner;
+}
+
+WinnerPin SamplePin(const std::string& tuning_key, const std::string& config) {
+  return {.tuning_key = tuning_key,
+          .config = *Config::Parse(config),
+          .reason = "known on every rank",
+          .artifact_sha256 = Sha256Hex("bytes"),
+          .pinned_at_unix_ms = 2500};
 }
 
 Miss SampleMiss(const std::string& problem) {

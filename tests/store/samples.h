@@ -16,6 +16,7 @@ TuningRecord SampleTuning(const std::string& key);
 // Under the template digest "digest".
 Winner SampleWinner(const std::string& tuning_key, const std::string& config,
                     const std::string& artifact_sha256);
+WinnerPin SamplePin(const std::string& tuning_key, const std::string& config);
 Miss SampleMiss(const std::string& problem);
 
 // Every field but bytes and what listings fill in, a line each.

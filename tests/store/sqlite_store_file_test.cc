@@ -122,12 +122,23 @@ TEST_F(DamagedFileTest, ATextFileIsMovedAside) {
 // scenario P39
 TEST_F(DamagedFileTest, AnOverwrittenMiddleIsFoundAndSoundRowsAreTakenOver) {
   MakeStore(300);
+  {
+    const auto store = Open();
+    Winner winner = SampleWinner("t", "X=1", "sha");
+    ASSERT_THAT((*store)->PutWinner(winner), IsOkAndHolds(1u));
+    winner.numerics = Numerics::kSameBitsAsDefault;
+    ASSERT_THAT((*store)->PutWinner(winner), IsOkAndHolds(2u));
+    ASSERT_THAT((*store)->PutPin(SamplePin("t", "X=1")), IsOkAndHolds(3u));
+  }
   // The page that holds this measurement, somewhere in the middle of its table.
   const size_t row = ReadFile(path_).find("config=X=150\n");
   ASSERT_NE(row, std::string::npos);
   OverwriteFile(path_, static_cast<int64_t>(row / 8192 * 8192), std::string(8192, 'x'));
   const auto store = OpenDamaged("");
   EXPECT_EQ((*store->GetArtifact(SampleKey("a").id()))->bytes, "cubin bytes");
+  EXPECT_EQ((*store->GetPin("t"))->config->ToString(), "X=1");
+  EXPECT_EQ((*store->GetWinner("t", "", Numerics::kSameBitsAsDefault))->generation, 2u);
+  EXPECT_GT(*store->PutPin({.tuning_key = "t"}), 3u) << "generations only grow";
   const auto measurements = store->GetMeasurements("t");
   ASSERT_THAT(measurements, IsOk());
   EXPECT_GT(measurements->size(), 100u);
@@ -204,10 +215,10 @@ TEST_F(SqliteFileTest, MigrationsApplyTogetherOrNotAtAll) {
   const auto database = OpenBehind(path_);
   std::vector<Migration> migrations = Migrations();
   migrations.push_back(
-      {kStoreSchema + 1, "CREATE TABLE pins (key TEXT); PRAGMA user_version = 3;"});
-  migrations.push_back({kStoreSchema + 2, "CREATE TABLE pins (key TEXT);"});
+      {kStoreSchema + 1, "CREATE TABLE notes (key TEXT); PRAGMA user_version = 3;"});
+  migrations.push_back({kStoreSchema + 2, "CREATE TABLE notes (key TEXT);"});
   EXPECT_THAT(Migrate(*database, migrations, 1),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("pins already exists")));
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("notes already exists")));
   EXPECT_EQ(ReadSchema(*database)->schema, kStoreSchema);
   migrations.pop_back();
   ASSERT_THAT(Migrate(*database, migrations, 1), IsOk());
@@ -240,6 +251,8 @@ TEST_F(SqliteFileTest, OpensTheGoldenFileOfSchema1) {
   ASSERT_THAT(opened, IsOk());
   SqliteStore& store = **opened;
   EXPECT_EQ(store.open_report().damage, "");
+  EXPECT_EQ(store.open_report().migrated_from, 1);
+  EXPECT_TRUE(std::filesystem::exists(BackupPath(path_, 1)));
 
   const Artifact artifact = SampleArtifact("cubin bytes");
   const auto found = store.GetArtifact(SampleKey("golden").id());
@@ -255,7 +268,13 @@ TEST_F(SqliteFileTest, OpensTheGoldenFileOfSchema1) {
             Describe(SampleRejection("X=2 Y=2", RejectionKind::kWrongResult)));
   Winner winner = SampleWinner("golden", "X=1 Y=2", artifact.sha256);
   winner.generation = 1;
-  EXPECT_EQ(Describe(**store.GetWinner("golden", "digest")), Describe(winner));
+  EXPECT_EQ(Describe(**store.GetWinner("golden", "digest", Numerics::kWithinTolerance)),
+            Describe(winner));
+  EXPECT_THAT(store.GetWinner("golden", "digest", Numerics::kSameBitsAsDefault),
+              IsOkAndHolds(testing::Eq(std::nullopt)));
+  EXPECT_EQ((*measurements)[0].invalidated, "");
+  EXPECT_EQ(store.GetPin("golden")->has_value(), false);
+  EXPECT_THAT(store.PutPin(SamplePin("golden", "X=1 Y=2")), IsOkAndHolds(2u));
   EXPECT_EQ(store.ListTemplates()->front().encoded, "text");
   EXPECT_EQ((*store.GetHeaderSet("headers"))->front().content, "#pragma once\n");
   EXPECT_EQ(store.ListMisses(1)->front().problem, "n=1");

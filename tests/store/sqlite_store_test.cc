@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/store/kernel_store_contract.h"
+#include "tests/store/served_contract.h"
 #include "tests/store/temporary_store.h"
 
 namespace hone {
@@ -133,14 +134,14 @@ TEST_F(SqliteStoreTest, EveryDamagedRowIsToldOnceAndThenGone) {
   const auto is_data_loss = StatusIs(absl::StatusCode::kDataLoss, testing::HasSubstr(path_));
   EXPECT_THAT(store->GetArtifact(SampleKey("a").id()), is_data_loss);
   EXPECT_THAT(store->GetTuning("t"), is_data_loss);
-  EXPECT_THAT(store->GetWinner("t", "digest"), is_data_loss);
+  EXPECT_THAT(store->GetWinner("t", "digest", Numerics::kWithinTolerance), is_data_loss);
   EXPECT_THAT(store->ListTemplates(), is_data_loss);
   EXPECT_THAT(store->GetHeaderSet("h"), is_data_loss);
   EXPECT_THAT(store->GetLog(log_id), is_data_loss);
 
   EXPECT_EQ(store->GetArtifact(SampleKey("a").id())->has_value(), false);
   EXPECT_EQ(store->GetTuning("t")->has_value(), false);
-  EXPECT_EQ(store->GetWinner("t", "digest")->has_value(), false);
+  EXPECT_EQ(store->GetWinner("t", "digest", Numerics::kWithinTolerance)->has_value(), false);
   EXPECT_THAT(store->ListTemplates(), IsOkAndHolds(testing::IsEmpty()));
   EXPECT_EQ(store->GetHeaderSet("h")->has_value(), false);
   EXPECT_EQ(store->GetLog(log_id)->has_value(), false);

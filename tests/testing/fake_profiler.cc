@@ -65,6 +65,11 @@ void FakeProfiler::RejectOnSample(const std::string& config, Rejection rejection
   scripts_[config].on_sample = std::move(rejection);
 }
 
+void FakeProfiler::SetIrreproducible(const std::string& config) {
+  MutexLock lock(&mutex_);
+  scripts_[config].irreproducible = true;
+}
+
 void FakeProfiler::SetOutputHash(const std::string& config, std::string output_sha256) {
   MutexLock lock(&mutex_);
   scripts_[config].output_sha256 = std::move(output_sha256);
@@ -220,6 +225,8 @@ absl::StatusOr<CheckResult> FakeProfiler::Check(const ProfileCandidate& candidat
   }
   result.output_sha256 =
       script.output_sha256.empty() ? Sha256Hex("the right outputs") : script.output_sha256;
+  result.irreproducible = script.irreproducible;
+  if (script.irreproducible) result.output_sha256.clear();
   return result;
 }
 

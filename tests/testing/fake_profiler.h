@@ -31,6 +31,8 @@ class FakeProfiler : public Profiler {
   void RejectOnSample(const std::string& config, Rejection rejection);
   // Bits of its outputs; configs not named all give the same ones.
   void SetOutputHash(const std::string& config, std::string output_sha256);
+  // Its outputs differ from launch to launch.
+  void SetIrreproducible(const std::string& config);
   // What the device says after every sample from now on.
   void SetSlowedDown(std::string why);
   void FailInfo(absl::Status status);
@@ -78,6 +80,7 @@ class FakeProfiler : public Profiler {
     std::optional<Rejection> on_check;
     std::optional<Rejection> on_sample;
     std::string output_sha256;
+    bool irreproducible = false;
     absl::Status lane;
   };
 

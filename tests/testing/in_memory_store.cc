@@ -264,8 +264,8 @@ absl::StatusOr<TuningPage> InMemoryStore::ListTunings(const std::string& templat
 }
 
 bool InMemoryStore::HasWinner(const std::string& tuning_key) const {
-  const auto found = winners_.lower_bound({tuning_key, ""});
-  return found != winners_.end() && found->first.first == tuning_key;
+  const auto found = winners_.lower_bound({tuning_key, "", Numerics::kWithinTolerance});
+  return found != winners_.end() && std::get<0>(found->first) == tuning_key;
 }
 
 absl::StatusOr<std::vector<TuningRecord>> InMemoryStore::TuningsOf(const std::string& kernel_digest,
@@ -274,8 +274,8 @@ absl::StatusOr<std::vector<TuningRecord>> InMemoryStore::TuningsOf(const std::st
   HONE_RETURN_IF_ERROR(fail_gets_);
   std::vector<TuningRecord> records;
   for (const auto& [key, tuning] : tunings_) {
-    if (tuning.record.kernel_digest == kernel_digest && tuning.record.device.Key() == device_key &&
-        HasWinner(key)) {
+    const bool device = device_key.empty() || tuning.record.device.Key() == device_key;
+    if (tuning.record.kernel_digest == kernel_digest && device && HasWinner(key)) {
       records.push_back(WithCounts(tuning));
     }
   }
@@ -289,7 +289,7 @@ absl::StatusOr<uint64_t> InMemoryStore::PutWinner(const Winner& winner) {
   HONE_RETURN_IF_ERROR(CheckPut());
   if (!tunings_.contains(winner.tuning_key)) return NoTuning(winner.tuning_key);
   const auto [row, inserted] =
-      winners_.try_emplace({winner.tuning_key, winner.template_digest}, winner);
+      winners_.try_emplace({winner.tuning_key, winner.template_digest, winner.numerics}, winner);
   const uint64_t generation =
       !inserted && SameVariants(row->second, winner) ? row->second.generation : ++generation_;
   row->second = winner;
@@ -298,17 +298,66 @@ absl::StatusOr<uint64_t> InMemoryStore::PutWinner(const Winner& winner) {
 }
 
 absl::StatusOr<std::optional<Winner>> InMemoryStore::GetWinner(const std::string& tuning_key,
-                                                               const std::string& template_digest) {
+                                                               const std::string& template_digest,
+                                                               Numerics numerics) {
   MutexLock lock(&mutex_);
   ++counters_.winner_gets;
   HONE_RETURN_IF_ERROR(fail_gets_);
   std::optional<Winner> newest;
   for (const auto& [key, winner] : winners_) {
-    if (key.first != tuning_key) continue;
-    if (!template_digest.empty() && key.second != template_digest) continue;
+    if (winner.tuning_key != tuning_key || winner.numerics != numerics) continue;
+    if (!template_digest.empty() && winner.template_digest != template_digest) continue;
     if (!newest.has_value() || winner.generation > newest->generation) newest = winner;
   }
   return newest;
+}
+
+absl::StatusOr<uint64_t> InMemoryStore::PutPin(const WinnerPin& pin) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(CheckPut());
+  if (!tunings_.contains(pin.tuning_key)) return NoTuning(pin.tuning_key);
+  const auto [row, inserted] = pins_.try_emplace(pin.tuning_key, pin);
+  const uint64_t generation =
+      !inserted && row->second.config == pin.config ? row->second.generation : ++generation_;
+  row->second = pin;
+  row->second.generation = generation;
+  return generation;
+}
+
+absl::StatusOr<std::optional<WinnerPin>> InMemoryStore::GetPin(const std::string& tuning_key) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(fail_gets_);
+  const auto found = pins_.find(tuning_key);
+  if (found == pins_.end()) return std::nullopt;
+  return found->second;
+}
+
+absl::StatusOr<InvalidationCount> InMemoryStore::InvalidateMeasurements(
+    const InvalidationFilter& filter, const std::string& why, bool dry_run) {
+  MutexLock lock(&mutex_);
+  HONE_RETURN_IF_ERROR(CheckPut());
+  InvalidationCount count;
+  for (auto& [key, tuning] : tunings_) {
+    if (!filter.template_name.empty() && tuning.record.template_name != filter.template_name) {
+      continue;
+    }
+    if (!filter.device_key.empty() && tuning.record.device.Key() != filter.device_key) continue;
+    const auto pin = pins_.find(key);
+    const int64_t before = count.measurements;
+    for (Measurement& measurement : tuning.measurements) {
+      const bool excluded =
+          measurement.rejection && measurement.rejection->kind == RejectionKind::kConstraint;
+      if (excluded || !filter.Matches(measurement) || !measurement.invalidated.empty()) continue;
+      if (pin != pins_.end() && pin->second.config == measurement.config) {
+        ++count.pins_spared;
+        continue;
+      }
+      ++count.measurements;
+      if (!dry_run) measurement.invalidated = why;
+    }
+    count.tunings += count.measurements > before ? 1 : 0;
+  }
+  return count;
 }
 
 absl::Status InMemoryStore::PutTemplate(const StoredTemplate& stored) {

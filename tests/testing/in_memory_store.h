@@ -58,6 +58,9 @@ class InMemoryStore : public KernelStore {
   absl::Status PutMeasurement(const std::string& tuning_key,
                               const Measurement& measurement) override;
   absl::StatusOr<std::vector<Measurement>> GetMeasurements(const std::string& tuning_key) override;
+  absl::StatusOr<InvalidationCount> InvalidateMeasurements(const InvalidationFilter& filter,
+                                                           const std::string& why,
+                                                           bool dry_run) override;
   absl::StatusOr<std::optional<TuningRecord>> GetTuning(const std::string& tuning_key) override;
   absl::StatusOr<std::vector<std::string>> FindTunings(const std::string& prefix,
                                                        int limit) override;
@@ -67,7 +70,10 @@ class InMemoryStore : public KernelStore {
                                                       const std::string& device_key) override;
   absl::StatusOr<uint64_t> PutWinner(const Winner& winner) override;
   absl::StatusOr<std::optional<Winner>> GetWinner(const std::string& tuning_key,
-                                                  const std::string& template_digest) override;
+                                                  const std::string& template_digest,
+                                                  Numerics numerics) override;
+  absl::StatusOr<uint64_t> PutPin(const WinnerPin& pin) override;
+  absl::StatusOr<std::optional<WinnerPin>> GetPin(const std::string& tuning_key) override;
   absl::Status PutCeilings(const DeviceFingerprint& device,
                            const DeviceCeilings& ceilings) override;
   absl::StatusOr<std::optional<DeviceCeilings>> GetCeilings(const std::string& device_key) override;
@@ -94,6 +100,7 @@ class InMemoryStore : public KernelStore {
     std::vector<SourceFile> files;
     int64_t sequence = 0;
   };
+  using WinnerKey = std::tuple<std::string, std::string, Numerics>;
   using MissKey = std::tuple<std::string, std::string, std::string, std::string>;
 
   void Drop(const std::string& sha256) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -115,7 +122,8 @@ class InMemoryStore : public KernelStore {
   std::map<std::string, std::pair<int64_t, Artifact>> artifacts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::pair<std::string, int64_t>> logs_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Tuning> tunings_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::pair<std::string, std::string>, Winner> winners_ ABSL_GUARDED_BY(mutex_);
+  std::map<WinnerKey, Winner> winners_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, WinnerPin> pins_ ABSL_GUARDED_BY(mutex_);
   std::vector<StoredTemplate> templates_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, HeaderSet> header_sets_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, DeviceCeilings> ceilings_ ABSL_GUARDED_BY(mutex_);  // by device

@@ -52,6 +52,35 @@ TEST_F(WinnerTest, FastestVerifiedCandidateWins) {
   EXPECT_EQ(RunnerUp(), "XBLOCK=256 VEC=4");
 }
 
+TEST_F(WinnerTest, OnlyCandidatesWithTheDefaultsBitsWinWhenBitsAreAskedFor) {
+  Timed("XBLOCK=64 VEC=1", {100, 100, 100});
+  Timed("XBLOCK=128 VEC=1", {50, 50, 50});
+  Timed("XBLOCK=128 VEC=4", {40, 40, 40});
+  measurements_[0].output_sha256 = measurements_[1].output_sha256 = "the default's";
+  measurements_[2].output_sha256 = "others";
+  EXPECT_EQ(Winner(), "XBLOCK=128 VEC=4");
+  const WinnerQuery same_bits{.numerics = Numerics::kSameBitsAsDefault};
+  auto choice = ChooseWinner(space_, measurements_, same_bits);
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->winner, 1u);
+  EXPECT_EQ(choice->runner_up, 0u);
+  measurements_[0].output_sha256.clear();
+  EXPECT_FALSE(ChooseWinner(space_, measurements_, same_bits)) << "the default's are not known";
+}
+
+TEST_F(WinnerTest, StaleTimingsContendOnlyWhereAllAreStale) {
+  Timed("XBLOCK=64 VEC=1", {100, 100, 100});
+  Timed("XBLOCK=128 VEC=1", {50, 50, 50});
+  Timed("XBLOCK=128 VEC=4", {70, 70, 70});
+  for (Measurement& measurement : measurements_) measurement.driver = "old";
+  const WinnerQuery query{.present = {.driver = "new", .compiler_build = ""}};
+  EXPECT_EQ(ChooseWinner(space_, measurements_, query)->winner, 1u);
+  measurements_[0].driver = measurements_[2].driver = "new";
+  EXPECT_EQ(ChooseWinner(space_, measurements_, query)->winner, 2u);
+  measurements_[2].invalidated = "2026-11-30";
+  EXPECT_EQ(ChooseWinner(space_, measurements_, query)->winner, 0u);
+}
+
 // scenario P27
 TEST_F(WinnerTest, RejectedCandidateCannotWinHoweverFast) {
   Timed("XBLOCK=64 VEC=1", {100, 100, 100});
