@@ -59,6 +59,9 @@ void AddSubcommands(CLI::App& app, Environment& environment) {
   AddShow(app, environment);
   AddExplain(app, environment);
   AddCompare(app, environment);
+  AddPin(app, environment);
+  AddUnpin(app, environment);
+  AddInvalidate(app, environment);
   AddExplainKey(app, environment);
   AddExport(app, environment);
   AddArtifact(app, environment);

@@ -41,14 +41,17 @@ void AddExplainKey(CLI::App& app, Environment& environment);
 void AddExport(CLI::App& app, Environment& environment);
 void AddGet(CLI::App& app, Environment& environment);
 void AddHeaders(CLI::App& app, Environment& environment);
+void AddInvalidate(CLI::App& app, Environment& environment);
 void AddLint(CLI::App& app, Environment& environment);
 void AddList(CLI::App& app, Environment& environment);
+void AddPin(CLI::App& app, Environment& environment);
 void AddReplay(CLI::App& app, Environment& environment);
 void AddRun(CLI::App& app, Environment& environment);
 void AddShow(CLI::App& app, Environment& environment);
 void AddStatus(CLI::App& app, Environment& environment);
 void AddTemplates(CLI::App& app, Environment& environment);
 void AddTune(CLI::App& app, Environment& environment);
+void AddUnpin(CLI::App& app, Environment& environment);
 
 // Understands the command line, runs it, prints errors; returns the exit code.
 int Main(int argc, const char* const* argv);

@@ -22,6 +22,7 @@ namespace {
 struct GetOptions {
   std::shared_ptr<ProblemOptions> problem;
   v1::Policy policy = v1::BEST_AVAILABLE;
+  v1::Numerics numerics = v1::WITHIN_TOLERANCE;
   double max_wait_s = 30;
 };
 
@@ -61,6 +62,7 @@ absl::Status Run(const Environment& environment, const GetOptions& options) {
   SetParams(params, request.mutable_params());
   *request.mutable_target() = options.problem->ToTarget();
   request.set_policy(options.policy);
+  request.set_numerics(options.numerics);
   request.set_max_wait_ms(static_cast<int32_t>(options.max_wait_s * 1000));
   request.set_inline_bytes_max(-1);
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
@@ -79,6 +81,7 @@ absl::Status Run(const Environment& environment, const GetOptions& options) {
     std::cout << "answered by " << reply.answered_by_key() << "\n";
   }
   if (kernel.generation() > 0) std::cout << "generation  " << kernel.generation() << "\n";
+  if (reply.has_pin()) std::cout << "pinned      " << PinText(reply.pin()) << "\n";
   if (reply.stale()) std::cout << "stale       " << reply.stale_reason() << "\n";
   if (reply.tuning()) std::cout << "a tune of this key is running\n";
   PrintVariants(kernel);
@@ -98,6 +101,7 @@ void AddGet(CLI::App& app, Environment& environment) {
                    "best_available: compile if needed; wait_tuned: tune if needed; no_wait: what "
                    "exists; frozen: never compile or tune")
       ->transform(CLI::CheckedTransformer(Policies(), CLI::ignore_case));
+  AddNumericsOption(*command, &options->numerics);
   command->add_option("--max-wait", options->max_wait_s, "Seconds until an answer must come")
       ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
@@ -12,6 +13,15 @@
 namespace hone::cli {
 namespace {
 
+// What the row's numbers do not say.
+std::string Note(const v1::TuningSummary& tuning) {
+  std::vector<std::string> notes;
+  if (tuning.has_pin()) notes.push_back("pinned");
+  const std::string& stale = tuning.winner().stale_reason();
+  if (!stale.empty()) notes.push_back(absl::StrCat("stale: ", stale));
+  return absl::StrJoin(notes, "; ");
+}
+
 std::vector<std::string> Row(const v1::TuningSummary& tuning) {
   const v1::MeasurementInfo& winner = tuning.winner();
   const bool won = winner.median_ns() > 0;
@@ -19,14 +29,15 @@ std::vector<std::string> Row(const v1::TuningSummary& tuning) {
   return {ShortHash(tuning.key()),
           tuning.template_name(),
           FormatParams(tuning.params()),
-          tuning.device().architecture(),
+          FormatDeviceShort(tuning.device()),
           won ? winner.config() : "(none yet)",
           won ? FormatDuration(winner.median_ns()) : "",
           won ? absl::StrCat(FormatRate(winner, unit), " ", UnitName(unit)) : "",
           won ? (winner.verified() ? "yes" : "no") : "",
           absl::StrCat(tuning.measured()),
           absl::StrCat(tuning.rejected()),
-          FormatTime(tuning.tuned_at_unix_ms())};
+          FormatTime(tuning.tuned_at_unix_ms()),
+          Note(tuning)};
 }
 
 absl::Status Run(const Environment& environment, const std::string& name, int limit) {
@@ -48,7 +59,8 @@ absl::Status Run(const Environment& environment, const std::string& name, int li
                {"verified"},
                {"measured", true},
                {"rejected", true},
-               {"when"}});
+               {"when"},
+               {"note"}});
   for (const v1::TuningSummary& tuning : tunings) table.Add(Row(tuning));
   if (table.empty()) {
     std::cout << "Nothing is tuned yet; try: hone tune copy_1d T=F32 n=2^24\n";

@@ -25,6 +25,7 @@ constexpr unsigned char kReferencePoison = 0xA5;
 struct RunOptions {
   std::shared_ptr<ProblemOptions> problem;
   bool verify = false;
+  v1::Numerics numerics = v1::WITHIN_TOLERANCE;
   int64_t offset_elements = 0;
   double max_wait_s = 120;  // people wait longer for a first compile than servers do
 };
@@ -186,6 +187,7 @@ absl::Status Run(const Environment& environment, const RunOptions& options) {
   get.template_digest = asked.described.summary().digest();
   get.params = asked.params;
   get.target = options.problem->ToTarget();
+  get.numerics = options.numerics;
   get.max_wait = absl::Seconds(options.max_wait_s);
   HONE_ASSIGN_OR_RETURN(const Kernel kernel, client.GetKernel(get));
   const bool on_cpu = kernel.variants().front().artifact.format() == "HOST_ELF";
@@ -220,6 +222,7 @@ void AddRun(CLI::App& app, Environment& environment) {
   auto options = std::make_shared<RunOptions>();
   options->problem = AddProblemOptions(*command, "KEY|NAME",
                                        "Template, or a tuning key whose parameters are taken");
+  AddNumericsOption(*command, &options->numerics);
   command->add_flag("--verify", options->verify,
                     "Also launch the template's reference and compare every output with its own");
   command

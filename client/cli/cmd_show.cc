@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/cli.h"
@@ -35,8 +36,21 @@ Split SplitMeasurements(const v1::GetTuningResponse& reply) {
   return split;
 }
 
-void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string& winner) {
+// What one candidate's numbers do not say. Drivers have a column; the line of the winner says more.
+std::string Note(const v1::MeasurementInfo& m) {
+  std::vector<std::string> notes;
+  if (absl::StartsWith(m.stale_reason(), "invalidated")) {
+    notes.push_back(m.stale_reason());
+  } else if (!m.stale_reason().empty()) {
+    notes.push_back("stale");
+  }
+  if (m.irreproducible()) notes.push_back("other bits with every launch");
+  return absl::StrJoin(notes, "; ");
+}
+
+void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const v1::TuningSummary& summary) {
   if (timed.empty()) return;
+  const std::string& winner = summary.winner().config();
   const RateUnit unit = RateUnitFor(timed.front());
   const double best_ns = timed.front().median_ns();
   Table table({{"config"},
@@ -48,7 +62,8 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
                {"in pairs", true},
                {"clock", true},
                {"when"},
-               {"driver"}});
+               {"driver"},
+               {"note"}});
   for (const v1::MeasurementInfo& m : timed) {
     const double share = best_ns / m.median_ns();
     const bool twin = !m.same_work_as().empty();
@@ -57,7 +72,7 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
                FormatPercent(m.spread()), FormatRate(m, unit), FormatPercent(share),
                m.paired_ratio() > 0 ? FormatPercent(1 / m.paired_ratio()) : "",
                m.clock_mhz() > 0 ? absl::StrCat(m.clock_mhz(), " MHz") : "",
-               FormatTime(m.measured_at_unix_ms()), m.driver()});
+               FormatTime(m.measured_at_unix_ms()), m.driver(), Note(m)});
   }
   std::cout << "\n" << table.Text();
   const auto shaken =
@@ -69,7 +84,7 @@ void PrintTimed(const std::vector<v1::MeasurementInfo>& timed, const std::string
   const bool twins = std::any_of(timed.begin(), timed.end(),
                                  [](const auto& m) { return !m.same_work_as().empty(); });
   if (twins) std::cout << "\n= the same code and launches as another config, measured with it";
-  std::cout << "\n* the winner";
+  std::cout << "\n* " << (summary.has_pin() ? "the pinned config" : "the winner");
   const auto won =
       std::find_if(timed.begin(), timed.end(), [&](const auto& m) { return m.config() == winner; });
   if (won != timed.end() && won->verified()) {
@@ -95,6 +110,23 @@ void PrintRejected(const std::vector<v1::MeasurementInfo>& rejected, bool all) {
   for (const std::string& line : ExclusionLines(excluded)) std::cout << line << "\n";
 }
 
+// What concerns the whole tuning.
+void PrintNotes(const v1::TuningSummary& summary) {
+  if (summary.has_pin()) {
+    std::cout << "pinned: " << PinText(summary.pin());
+    if (summary.unpinned_config() != summary.pin().config()) {
+      std::cout << "; without the pin " << summary.unpinned_config() << " would be served";
+    }
+    std::cout << "\n";
+  }
+  const std::string& stale = summary.winner().stale_reason();
+  if (!stale.empty()) std::cout << "stale: " << stale << "; the next tune measures again\n";
+  if (!summary.same_bits_config().empty() &&
+      summary.same_bits_config() != summary.winner().config()) {
+    std::cout << "with the default's bits: " << summary.same_bits_config() << "\n";
+  }
+}
+
 absl::Status Run(const Environment& environment, const ProblemOptions& problem, bool all) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const std::string key, TuningKeyOf(client, problem));
@@ -105,8 +137,9 @@ absl::Status Run(const Environment& environment, const ProblemOptions& problem, 
   const v1::TuningSummary& summary = reply.summary();
   std::cout << summary.template_name() << " " << FormatParams(summary.params()) << " on "
             << FormatDevice(summary.device()) << "\nkey " << summary.key() << "\n";
+  PrintNotes(summary);
   const Split split = SplitMeasurements(reply);
-  PrintTimed(split.timed, summary.winner().config());
+  PrintTimed(split.timed, summary);
   PrintRejected(split.rejected, all);
   if (reply.left_out() > 0) {
     std::cout << "\n" << reply.left_out() << " more candidates are too many for one reply\n";

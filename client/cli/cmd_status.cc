@@ -15,10 +15,16 @@ namespace hone::cli {
 namespace {
 
 void PrintDevices(const v1::GetStatusResponse& status) {
-  Table table({{"device", true}, {"name"}, {"fingerprint"}, {"driver"}, {"state"}, {"detail"}});
+  Table table({{"device", true},
+               {"name"},
+               {"fingerprint"},
+               {"device key"},
+               {"driver"},
+               {"state"},
+               {"detail"}});
   for (const v1::DeviceStatus& device : status.devices()) {
     table.Add({absl::StrCat(device.index()), device.name(), FormatDevice(device.fingerprint()),
-               device.driver(), device.state(), device.detail()});
+               ShortHash(device.device_key()), device.driver(), device.state(), device.detail()});
   }
   if (!table.empty()) std::cout << "\n" << table.Text();
   for (const v1::DeviceStatus& device : status.devices()) {

@@ -26,6 +26,7 @@ struct TuneOptions {
   double ranked_share = 0;
   uint64_t seed = 0;
   bool force = false;
+  v1::Numerics numerics = v1::WITHIN_TOLERANCE;
   bool watch = false;
   std::vector<std::string> configs;
 };
@@ -42,6 +43,7 @@ absl::StatusOr<v1::TuneRequest> MakeRequest(const TuneOptions& options) {
   request.set_seed(options.seed);
   request.set_ranked_share(options.ranked_share);
   request.set_force(options.force);
+  request.set_numerics(options.numerics);
   for (const std::string& config : options.configs) request.add_configs(config);
   return request;
 }
@@ -150,6 +152,7 @@ void AddTune(CLI::App& app, Environment& environment) {
       ->add_option("--config", options->configs,
                    "Only this one, for example 'XBLOCK=256 VEC=4'; may be repeated")
       ->allow_extra_args(false);
+  AddNumericsOption(*command, &options->numerics);
   command->add_flag("--force", options->force, "Measure again what is stored already");
   command->add_flag("--watch", options->watch, "Tune again whenever a file in DIR is saved");
   command->callback([&environment, options] {

@@ -82,6 +82,18 @@ std::string FormatDevice(const v1::DeviceFingerprint& device) {
   return text;
 }
 
+std::string FormatDeviceShort(const v1::DeviceFingerprint& device) {
+  if (device.kind() != "cuda" || device.slice().empty()) return device.architecture();
+  return absl::StrCat(device.architecture(), ", ", device.sm_count(), " SMs, slice ",
+                      device.slice());
+}
+
+std::string PinText(const v1::PinInfo& pin) {
+  std::string text = absl::StrCat(pin.config(), " since ", FormatTime(pin.pinned_at_unix_ms()));
+  if (!pin.reason().empty()) absl::StrAppend(&text, ": ", pin.reason());
+  return text;
+}
+
 std::string ShortHash(const std::string& hash) { return hash.substr(0, 12); }
 
 RateUnit RateUnitFor(int64_t work_bytes, int64_t work_flops) {

@@ -22,6 +22,10 @@ std::string FormatParams(const google::protobuf::Map<std::string, v1::Value>& pa
 std::string FormatValue(const v1::Value& value);
 // "cuda sm_90a, 132 SMs, 141 GB".
 std::string FormatDevice(const v1::DeviceFingerprint& device);
+// "sm_90a", with what tells a part of a board from the whole: "sm_90a, 16 SMs, slice MIG 1g.18gb".
+std::string FormatDeviceShort(const v1::DeviceFingerprint& device);
+// "XBLOCK=256 VEC=4 since 2026-03-01 12:30: why".
+std::string PinText(const v1::PinInfo& pin);
 // The first digits of a key or hash, enough to name it on a command line.
 std::string ShortHash(const std::string& hash);
 

@@ -1,5 +1,7 @@
 #include "client/cli/problem_options.h"
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/params.h"
@@ -56,6 +58,18 @@ absl::Status NotTuned(const absl::Status& status, const ProblemOptions& problem)
       absl::StrCat(problem.name, " ", absl::StrJoin(problem.assignments, " "));
   return absl::NotFoundError(
       absl::StrCat(asked, " is not tuned on this device; try: hone tune ", asked));
+}
+
+void AddNumericsOption(CLI::App& command, v1::Numerics* numerics) {
+  static const auto& names =
+      *new std::map<std::string, v1::Numerics>{{"within-tolerance", v1::WITHIN_TOLERANCE},
+                                               {"same-bits-as-default", v1::SAME_BITS_AS_DEFAULT}};
+  command
+      .add_option(
+          "--numerics", *numerics,
+          "within-tolerance: the fastest right candidate; same-bits-as-default: the fastest "
+          "whose outputs are bit for bit the default's where they were checked")
+      ->transform(CLI::CheckedTransformer(names, CLI::ignore_case));
 }
 
 bool LooksLikeKey(const std::string& text) {

@@ -27,6 +27,9 @@ struct ProblemOptions {
 std::shared_ptr<ProblemOptions> AddProblemOptions(CLI::App& command, const std::string& name,
                                                   const std::string& name_help);
 
+// Adds --numerics.
+void AddNumericsOption(CLI::App& command, v1::Numerics* numerics);
+
 // The tuning key that is meant: the name itself when it stands alone and looks like one, else that
 // of the template's problem, whether or not it is tuned.
 absl::StatusOr<std::string> TuningKeyOf(const Client& client, const ProblemOptions& problem);

@@ -189,6 +189,14 @@ std::string Summary(const TuneBoard& board, const v1::TuneFinished& finished) {
             : ", which cost nothing that the controls show",
         "\n");
   }
+  if (finished.revalidated() > 0) {
+    absl::StrAppend(&text, finished.revalidated(),
+                    " of the measured were known from another driver or compiler\n");
+  }
+  if (finished.has_pin()) {
+    absl::StrAppend(&text, "pinned  ", PinText(finished.pin()),
+                    "; this is served until hone unpin ", ShortHash(board.started().key()), "\n");
+  }
   if (!finished.stopped_early().empty()) {
     absl::StrAppend(&text, "stopped early: ", finished.stopped_early(), "\n");
   }

@@ -53,6 +53,7 @@ v1::GetKernelRequest MakeRequest(const GetKernelOptions& options) {
   }
   *request.mutable_target() = options.target;
   request.set_policy(options.policy);
+  request.set_numerics(options.numerics);
   request.set_max_wait_ms(Milliseconds(options.max_wait));
   return request;
 }
@@ -291,16 +292,38 @@ absl::StatusOr<v1::ExplainTuningResponse> Client::ExplainTuning(const std::strin
   return state_->Call(&v1::KernelService::Stub::ExplainTuning, request, kExplainTimeout);
 }
 
+absl::StatusOr<v1::PinResponse> Client::Pin(const std::string& key, const std::string& config,
+                                            const std::string& reason) const {
+  v1::PinRequest request;
+  request.set_key(key);
+  request.set_config(config);
+  request.set_reason(reason);
+  return state_->Call(&v1::KernelService::Stub::Pin, request);
+}
+
+absl::StatusOr<v1::UnpinResponse> Client::Unpin(const std::string& key) const {
+  v1::UnpinRequest request;
+  request.set_key(key);
+  return state_->Call(&v1::KernelService::Stub::Unpin, request);
+}
+
+absl::StatusOr<v1::InvalidateResponse> Client::Invalidate(
+    const v1::InvalidateRequest& request) const {
+  return state_->Call(&v1::KernelService::Stub::Invalidate, request);
+}
+
 absl::StatusOr<v1::ExplainKeyResponse> Client::ExplainKey(
     const v1::ExplainKeyRequest& request) const {
   return state_->Call(&v1::KernelService::Stub::ExplainKey, request);
 }
 
-absl::Status Client::Watch(const std::string& template_name, const OnWatchEvent& on_event) const {
+absl::Status Client::Watch(const std::string& template_name, const OnWatchEvent& on_event,
+                           v1::Numerics numerics) const {
   HONE_RETURN_IF_ERROR(state_->Ready());
   grpc::ClientContext context;
   v1::WatchRequest request;
   request.set_template_name(template_name);
+  request.set_numerics(numerics);
   const auto reader = state_->stub->Watch(&context, request);
   v1::WatchEvent event;
   bool stopped = false;

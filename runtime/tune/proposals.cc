@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/tune/analytic_rank.h"
 #include "runtime/tune/search_space.h"
 
 namespace hone {
@@ -25,8 +26,10 @@ std::vector<Config> Seeds(const TuneSpec& spec, const ConfigSpace& space) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(
-    const TuneSpec& spec, const ConfigSpace& space, const std::vector<Measurement>& known) {
+absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(const TuneSpec& spec,
+                                                             const ConfigSpace& space,
+                                                             const std::vector<Measurement>& known,
+                                                             const CandidateBuilder& builder) {
   auto proposals = std::unique_ptr<Proposals>(new Proposals());
   const SearchSpacePtr search_space = SearchSpace::Of(space);
   const SearchBudget budget{
@@ -58,12 +61,49 @@ absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(
         absl::StrCat("no config of template '", spec.kernel_template->name(),
                      "' satisfies its constraints for ", spec.problem.ToString()));
   }
+  if (spec.ranked_share > 0 && spec.ranked_share < 1) {
+    if (!listed) {
+      return absl::InvalidArgumentError(
+          "ranked_share: needs a list of the configs; give strategy exhaustive or random, and a "
+          "budget of evaluations where the space has more than 4096");
+    }
+    HONE_RETURN_IF_ERROR(proposals->Rank(spec, space, builder));
+  }
   if (listed || proposals->first_.empty()) return proposals;
   const double unknown = search_space->size() - static_cast<double>(proposals->reused_) - 1;
   proposals->later_ = static_cast<int64_t>(std::clamp(unknown, 0.0, static_cast<double>(left)));
   MutexLock lock(&proposals->mutex_);
   proposals->strategy_ = std::move(strategy);
   return proposals;
+}
+
+absl::Status Proposals::Rank(const TuneSpec& spec, const ConfigSpace& space,
+                             const CandidateBuilder& builder) {
+  std::vector<Config> always = space.Priors();
+  if (auto config = space.Default(); config.ok()) always.push_back(*std::move(config));
+  HONE_ASSIGN_OR_RETURN(Ranking ranking, RankConfigs(builder, spec.problem, spec.device, first_,
+                                                     always, spec.ranked_share, spec.seed));
+  first_ = std::move(ranking.kept);
+  ranked_ = std::set<Config>(first_.begin(), first_.end());
+  first_.insert(first_.end(), ranking.controls.begin(), ranking.controls.end());
+  left_out_ = ranking.left_out;
+  return absl::OkStatus();
+}
+
+double Proposals::RankingRegret(const std::vector<Measurement>& measurements) const {
+  double kept_ns = 0, best_ns = 0;
+  for (const Measurement& measurement : measurements) {
+    if (measurement.rejection || measurement.samples_ns.empty()) continue;
+    const double ns = measurement.median_ns;
+    if (best_ns == 0 || ns < best_ns) best_ns = ns;
+    if (ranked_.contains(measurement.config) && (kept_ns == 0 || ns < kept_ns)) kept_ns = ns;
+  }
+  return kept_ns > 0 ? kept_ns / best_ns - 1 : 0;
+}
+
+void Proposals::Close() {
+  MutexLock lock(&mutex_);
+  later_ = proposed_;
 }
 
 std::optional<Config> Proposals::Next() {

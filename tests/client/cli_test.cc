@@ -57,9 +57,9 @@ TEST_F(CliTest, HelpIsWrittenForPeople) {
   EXPECT_EQ(RunMain({"hone", "--help"}), kExitOk);
   EXPECT_THAT(out_, AllOf(HasSubstr("hone tune copy_1d T=F32 n=2^24"), HasSubstr("Exit codes"),
                           HasSubstr("explain-key")));
-  for (const char* command :
-       {"status", "templates", "describe", "lint", "headers", "tune", "run", "get", "compile",
-        "list", "show", "explain", "compare", "explain-key", "export", "artifact"}) {
+  for (const char* command : {"status", "templates", "describe", "lint", "headers", "tune", "run",
+                              "get", "compile", "list", "show", "explain", "compare", "pin",
+                              "unpin", "invalidate", "explain-key", "export", "artifact"}) {
     EXPECT_EQ(RunMain({"hone", command, "--help"}), kExitOk) << command;
     EXPECT_THAT(out_, HasSubstr(command));
   }
@@ -277,6 +277,125 @@ TEST_F(CliTest, ShowHasDateDriverAndClockOfEveryTiming) {
     EXPECT_THAT(line, AllOf(HasSubstr("2023-11-1"), HasSubstr("580.95.05"), HasSubstr("1980 MHz")));
   }
   EXPECT_THAT(out_, HasSubstr("7 more candidates"));
+}
+
+TEST_F(CliTest, PinAndUnpinSayWhatIsServedFromNowOn) {
+  service().pinned.set_key("0123456789abcdef0123");
+  service().pinned.mutable_pin()->set_config("A=1 B=2");
+  service().pinned.mutable_pin()->set_generation(7);
+  EXPECT_EQ(Hone({"pin", "012345", "A=1", "B=2", "--reason", "all ranks agree"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("0123456789ab is answered with A=1 B=2"), HasSubstr("7")));
+  EXPECT_EQ(service().last_pin().config(), "A=1 B=2");
+  EXPECT_EQ(service().last_pin().reason(), "all ranks agree");
+  EXPECT_EQ(Hone({"pin", "012345", "A=1 B=2"}), kExitOk);
+  EXPECT_EQ(service().last_pin().config(), "A=1 B=2");
+  EXPECT_EQ(Hone({"pin", "012345"}), kExitOk);
+  EXPECT_EQ(service().last_pin().config(), "");
+  EXPECT_EQ(Hone({"pin"}), kExitUsage);
+
+  service().unpinned.set_key("0123456789abcdef0123");
+  *service().unpinned.mutable_was() = service().pinned.pin();
+  service().unpinned.mutable_was()->set_reason("all ranks agree");
+  EXPECT_EQ(Hone({"unpin", "012345"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("measurements again"), HasSubstr("A=1 B=2"),
+                          HasSubstr("all ranks agree")));
+}
+
+TEST_F(CliTest, InvalidateSaysWhatItConcerns) {
+  service().invalidated.set_tunings(1);
+  service().invalidated.set_measurements(48);
+  service().invalidated.set_pins_spared(2);
+  EXPECT_EQ(Hone({"invalidate"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("--template, --device, --driver and --compiler"));
+  EXPECT_EQ(Hone({"invalidate", "--driver", "570.1", "--compiler", "nvrtc 12.9.86", "--dry-run"}),
+            kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("48 measurements of 1 tuning would be invalidated"),
+                          HasSubstr("2 pinned configs spared")));
+  EXPECT_TRUE(service().last_invalidate().dry_run());
+  EXPECT_EQ(service().last_invalidate().driver(), "570.1");
+  EXPECT_EQ(service().last_invalidate().compiler_build(), "nvrtc 12.9.86");
+
+  v1::DeviceStatus* device = service().status.add_devices();
+  device->set_index(0);
+  device->set_device_key("feedfeedfeed");
+  EXPECT_EQ(Hone({"invalidate", "--device", "0", "--template", "copy_1d"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("invalidated: kept"));
+  EXPECT_EQ(service().last_invalidate().device_key(), "feedfeedfeed");
+  EXPECT_EQ(service().last_invalidate().template_name(), "copy_1d");
+  EXPECT_FALSE(service().last_invalidate().dry_run());
+  EXPECT_EQ(Hone({"invalidate", "--device", "3"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("no device 3"));
+  EXPECT_EQ(Hone({"invalidate", "--device", "abcdef"}), kExitOk);
+  EXPECT_EQ(service().last_invalidate().device_key(), "abcdef");
+  service().invalidated.set_note("nothing matches");
+  EXPECT_EQ(Hone({"invalidate", "--template", "x"}), kExitOk);
+  EXPECT_EQ(out_, "nothing matches\n");
+}
+
+TEST_F(CliTest, ListAndShowTellWhatIsPinnedAndWhatIsStale) {
+  v1::GetTuningResponse& tuning = service().tuning["012345"];
+  v1::TuningSummary& summary = *tuning.mutable_summary();
+  summary.set_key("0123456789abcdef0123");
+  summary.mutable_pin()->set_config("A=1");
+  summary.mutable_pin()->set_reason("all ranks agree");
+  summary.set_unpinned_config("A=2");
+  summary.set_same_bits_config("A=3");
+  *summary.mutable_winner() = Timed("A=1", 2000);
+  summary.mutable_winner()->set_stale_reason("measured under driver 570.1, now 580.2");
+  *tuning.add_measurements() = summary.winner();
+  *tuning.add_measurements() = Timed("A=2", 1000);
+  tuning.mutable_measurements(1)->set_stale_reason("invalidated 2026-11-30: bad cooling");
+  tuning.mutable_measurements(1)->set_irreproducible(true);
+  service().tunings = {summary};
+  EXPECT_EQ(Hone({"list"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("pinned; stale: measured under driver 570.1, now 580.2"));
+  EXPECT_EQ(Hone({"show", "012345"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("pinned: A=1"), HasSubstr("all ranks agree"),
+                          HasSubstr("without the pin A=2 would be served"),
+                          HasSubstr("stale: measured under driver 570.1"),
+                          HasSubstr("with the default's bits: A=3"), HasSubstr("A=1 *"),
+                          HasSubstr("* the pinned config"),
+                          HasSubstr("invalidated 2026-11-30: bad cooling; other bits")));
+}
+
+// scenario P34
+TEST_F(CliTest, SlicesAreShownAsWhatTheyAre) {
+  v1::TuningSummary summary;
+  summary.set_key("0123456789abcdef0123");
+  summary.mutable_device()->set_kind("cuda");
+  summary.mutable_device()->set_architecture("sm_90a");
+  summary.mutable_device()->set_sm_count(16);
+  summary.mutable_device()->set_slice("MIG 1g.18gb");
+  service().tunings = {summary};
+  EXPECT_EQ(Hone({"list"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("sm_90a, 16 SMs, slice MIG 1g.18gb"));
+  *service().tuning["012345"].mutable_summary() = summary;
+  EXPECT_EQ(Hone({"show", "012345"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("slice MIG 1g.18gb"));
+  v1::DeviceStatus* device = service().status.add_devices();
+  *device->mutable_fingerprint() = summary.device();
+  device->set_device_key("feedfeedfeedfeed");
+  EXPECT_EQ(Hone({"status"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("slice MIG 1g.18gb"), HasSubstr("feedfeedfeed")));
+}
+
+TEST_F(CliTest, NumericsAreAskedForByName) {
+  *service().kernel.mutable_kernel()->add_variants() = CopyVariant("image", 16, "", false);
+  service().kernel.mutable_pin()->set_config("VEC=4");
+  EXPECT_EQ(Hone({"get", "copy_1d", "--numerics", "same-bits-as-default"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("pinned      VEC=4"));
+  EXPECT_EQ(service().last_get().numerics(), v1::SAME_BITS_AS_DEFAULT);
+  EXPECT_EQ(Hone({"get", "copy_1d"}), kExitOk);
+  EXPECT_EQ(service().last_get().numerics(), v1::WITHIN_TOLERANCE);
+  EXPECT_EQ(Hone({"get", "copy_1d", "--numerics", "nice"}), kExitUsage);
+  v1::TuneEvent finished;
+  *finished.mutable_finished()->mutable_winner() = Timed("A=2", 1000);
+  finished.mutable_finished()->set_revalidated(6);
+  finished.mutable_finished()->mutable_pin()->set_config("A=1");
+  service().tune_events = {finished};
+  EXPECT_EQ(Hone({"tune", "copy_1d", "--numerics", "same-bits-as-default"}), kExitOk);
+  EXPECT_EQ(service().last_tune().numerics(), v1::SAME_BITS_AS_DEFAULT);
+  EXPECT_THAT(out_, AllOf(HasSubstr("6 of the measured were known"), HasSubstr("pinned  A=1")));
 }
 
 TEST_F(CliTest, GetPrintsSourceAndVariants) {

@@ -218,6 +218,46 @@ grpc::Status FakeService::GetTuning(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
+v1::PinRequest FakeService::last_pin() const {
+  const MutexLock lock(&mutex_);
+  return last_pin_;
+}
+
+v1::InvalidateRequest FakeService::last_invalidate() const {
+  const MutexLock lock(&mutex_);
+  return last_invalidate_;
+}
+
+grpc::Status FakeService::Pin(grpc::ServerContext* context, const v1::PinRequest* request,
+                              v1::PinResponse* response) {
+  {
+    const MutexLock lock(&mutex_);
+    last_pin_ = *request;
+  }
+  grpc::Status entered = Enter("Pin", *context);
+  if (entered.ok()) *response = pinned;
+  return entered;
+}
+
+grpc::Status FakeService::Unpin(grpc::ServerContext* context, const v1::UnpinRequest*,
+                                v1::UnpinResponse* response) {
+  grpc::Status entered = Enter("Unpin", *context);
+  if (entered.ok()) *response = unpinned;
+  return entered;
+}
+
+grpc::Status FakeService::Invalidate(grpc::ServerContext* context,
+                                     const v1::InvalidateRequest* request,
+                                     v1::InvalidateResponse* response) {
+  {
+    const MutexLock lock(&mutex_);
+    last_invalidate_ = *request;
+  }
+  grpc::Status entered = Enter("Invalidate", *context);
+  if (entered.ok()) *response = invalidated;
+  return entered;
+}
+
 grpc::Status FakeService::ExplainKey(grpc::ServerContext* context, const v1::ExplainKeyRequest*,
                                      v1::ExplainKeyResponse* response) {
   grpc::Status entered = Enter("ExplainKey", *context);

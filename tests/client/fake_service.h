@@ -32,6 +32,9 @@ class FakeService : public v1::KernelService::Service {
   v1::RegisterTemplateResponse registered;
   v1::RegisterHeaderSetResponse header_set;
   v1::ListHeaderSetsResponse header_sets;
+  v1::PinResponse pinned;
+  v1::UnpinResponse unpinned;
+  v1::InvalidateResponse invalidated;
 
   // The next calls fail with these, one each, whatever they are.
   void FailNext(grpc::Status status);
@@ -43,6 +46,8 @@ class FakeService : public v1::KernelService::Service {
   v1::GetKernelRequest last_get() const;
   v1::TuneRequest last_tune() const;
   v1::RegisterTemplateRequest last_register() const;
+  v1::PinRequest last_pin() const;
+  v1::InvalidateRequest last_invalidate() const;
   v1::RegisterHeaderSetRequest last_header_set() const;  // its messages merged
   absl::Duration last_timeout() const;                   // from call to deadline
 
@@ -71,6 +76,10 @@ class FakeService : public v1::KernelService::Service {
                            v1::ListTuningsResponse*) override;
   grpc::Status GetTuning(grpc::ServerContext*, const v1::GetTuningRequest*,
                          v1::GetTuningResponse*) override;
+  grpc::Status Pin(grpc::ServerContext*, const v1::PinRequest*, v1::PinResponse*) override;
+  grpc::Status Unpin(grpc::ServerContext*, const v1::UnpinRequest*, v1::UnpinResponse*) override;
+  grpc::Status Invalidate(grpc::ServerContext*, const v1::InvalidateRequest*,
+                          v1::InvalidateResponse*) override;
   grpc::Status ExplainKey(grpc::ServerContext*, const v1::ExplainKeyRequest*,
                           v1::ExplainKeyResponse*) override;
 
@@ -86,6 +95,8 @@ class FakeService : public v1::KernelService::Service {
   v1::TuneRequest last_tune_ ABSL_GUARDED_BY(mutex_);
   v1::RegisterTemplateRequest last_register_ ABSL_GUARDED_BY(mutex_);
   v1::RegisterHeaderSetRequest last_header_set_ ABSL_GUARDED_BY(mutex_);
+  v1::PinRequest last_pin_ ABSL_GUARDED_BY(mutex_);
+  v1::InvalidateRequest last_invalidate_ ABSL_GUARDED_BY(mutex_);
   absl::Duration last_timeout_ ABSL_GUARDED_BY(mutex_);
 };
 

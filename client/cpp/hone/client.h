@@ -55,6 +55,7 @@ struct GetKernelOptions {
   Params params{};
   v1::Target target{};  // empty: the daemon's first device
   v1::Policy policy = v1::BEST_AVAILABLE;
+  v1::Numerics numerics = v1::WITHIN_TOLERANCE;
   // Bounds the daemon's wait; the call's deadline is a little later. At least 1 ms.
   absl::Duration max_wait = absl::Seconds(30);
 };
@@ -112,11 +113,17 @@ class Client {
   // May measure the device's ceilings first. `config`: other values than the winner's, "ORDER=1".
   absl::StatusOr<v1::ExplainTuningResponse> ExplainTuning(const std::string& key,
                                                           const std::string& config = "") const;
+  // `key` as for GetTuning; `config` empty: the present winner.
+  absl::StatusOr<v1::PinResponse> Pin(const std::string& key, const std::string& config,
+                                      const std::string& reason) const;
+  absl::StatusOr<v1::UnpinResponse> Unpin(const std::string& key) const;
+  absl::StatusOr<v1::InvalidateResponse> Invalidate(const v1::InvalidateRequest& request) const;
   absl::StatusOr<v1::ExplainKeyResponse> ExplainKey(const v1::ExplainKeyRequest& request) const;
 
   // Blocks; ends with OK when `on_event` returns false, else with the call's error.
   using OnWatchEvent = std::function<bool(const v1::WatchEvent&)>;
-  absl::Status Watch(const std::string& template_name, const OnWatchEvent& on_event) const;
+  absl::Status Watch(const std::string& template_name, const OnWatchEvent& on_event,
+                     v1::Numerics numerics = v1::WITHIN_TOLERANCE) const;
 
   absl::StatusOr<v1::GetStatusResponse> GetStatus() const;
 
