@@ -1,6 +1,5 @@
 // Tunes as they run.
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -18,26 +17,30 @@ namespace hone {
 namespace {
 
 constexpr int kConfigsMax = 10'000;
+// Beyond these a limit limits nothing: the largest space that is searched, and a month.
+constexpr int kEvaluationsMax = 10'000'000;
+constexpr double kSecondsMax = 30 * 24 * 3600;
+
+absl::Status CheckCount(absl::string_view field, int count) {
+  if (count >= 0 && count <= kEvaluationsMax) return absl::OkStatus();
+  return InvalidField(
+      field, absl::StrCat(count, " is not from 1 to ", kEvaluationsMax, ", or 0 for no limit"));
+}
 
 absl::StatusOr<TuneOptions> OptionsOf(const v1::TuneRequest& request) {
   TuneOptions options;
-  if (request.budget().evaluations_max() < 0) {
-    return InvalidField(
-        "budget.evaluations_max",
-        absl::StrCat(request.budget().evaluations_max(), " is negative; give 0 for no limit"));
-  }
-  options.evaluations_max = request.budget().evaluations_max();
-  const double seconds = request.budget().seconds_max();
-  if (!std::isfinite(seconds) || seconds < 0) {
+  const v1::Budget& budget = request.budget();
+  HONE_RETURN_IF_ERROR(CheckCount("budget.evaluations_max", budget.evaluations_max()));
+  options.evaluations_max = budget.evaluations_max();
+  // Written so that NaN is refused too.
+  if (!(budget.seconds_max() >= 0 && budget.seconds_max() <= kSecondsMax)) {
     return InvalidField("budget.seconds_max",
-                        absl::StrCat(seconds, " is not a limit; give 0 for none"));
+                        absl::StrCat(budget.seconds_max(), " is not from 0 to ", kSecondsMax,
+                                     " (30 days), or 0 for no limit"));
   }
-  if (seconds > 0) options.time_max = absl::Seconds(seconds);
-  if (request.budget().patience() < 0) {
-    return InvalidField("budget.patience", absl::StrCat(request.budget().patience(),
-                                                        " is negative; give 0 for no limit"));
-  }
-  options.patience = request.budget().patience();
+  if (budget.seconds_max() > 0) options.time_max = absl::Seconds(budget.seconds_max());
+  HONE_RETURN_IF_ERROR(CheckCount("budget.patience", budget.patience()));
+  options.patience = budget.patience();
   options.strategy = request.strategy();
   const absl::Span<const absl::string_view> strategies = StrategyNames();
   if (!options.strategy.empty() &&
@@ -60,7 +63,8 @@ absl::StatusOr<TuneOptions> OptionsOf(const v1::TuneRequest& request) {
   for (int i = 0; i < request.configs_size(); ++i) {
     auto config = Config::Parse(request.configs(i));
     if (!config.ok()) {
-      return InvalidField(absl::StrCat("configs[", i, "]"), config.status().message());
+      return InvalidField(absl::StrCat("configs[", i, "]"),
+                          BoundedUtf8(config.status().message(), 300));
     }
     options.only.push_back(*std::move(config));
   }
@@ -73,9 +77,8 @@ class TuneFollower : public std::enable_shared_from_this<TuneFollower> {
   TuneFollower(ServiceContext& context, Caller caller, StreamPtr stream)
       : context_(context), caller_(std::move(caller)), stream_(std::move(stream)) {}
 
-  const Caller& caller() const { return caller_; }
   // On a look-up thread.
-  void Start(Engine& engine, KernelTemplatePtr kernel_template, const v1::TuneRequest& request);
+  void Start(Engine& engine, const v1::TuneRequest& request);
   // The caller has left or has seen everything.
   void Stop();
 
@@ -109,14 +112,16 @@ class TuneFollower : public std::enable_shared_from_this<TuneFollower> {
   v1::TuneProgress progress_ ABSL_GUARDED_BY(mutex_);
 };
 
-void TuneFollower::Start(Engine& engine, KernelTemplatePtr kernel_template,
-                         const v1::TuneRequest& request) {
-  template_ = std::move(kernel_template);
+void TuneFollower::Start(Engine& engine, const v1::TuneRequest& request) {
   numerics_ = static_cast<Numerics>(request.numerics());
   const auto start = [&]() -> absl::StatusOr<std::shared_ptr<TuneRun>> {
     HONE_ASSIGN_OR_RETURN(const TuneOptions options, OptionsOf(request));
     HONE_ASSIGN_OR_RETURN(const Values values, ValuesFromProto(request.params()));
     HONE_ASSIGN_OR_RETURN(const TargetSpec target, TargetFromProto(request.target()));
+    // After these, because it registers a template that was sent along.
+    HONE_ASSIGN_OR_RETURN(const CatalogEntryPtr entry,
+                          TemplateToTune(context_, engine, caller_, request));
+    template_ = entry->kernel_template;
     return engine.cache->Tune(template_, values, target, options, &joined_);
   };
   auto run = start();
@@ -320,9 +325,7 @@ StreamCleanup Tune(ServiceContext& context, const Caller& caller, const v1::Tune
         const absl::Status queued =
             context.lookups->Submit([&context, follower, kept, stream, engine = *engine] {
               if (stream->ended()) return;
-              const auto entry = TemplateToTune(context, *engine, follower->caller(), *kept);
-              if (!entry.ok()) return stream->End(entry.status());
-              follower->Start(*engine, (*entry)->kernel_template, *kept);
+              follower->Start(*engine, *kept);
             });
         if (!queued.ok()) stream->End(queued);
       });

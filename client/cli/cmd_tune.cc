@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/cli.h"
 #include "client/cli/errors.h"
@@ -16,6 +17,24 @@
 
 namespace hone::cli {
 namespace {
+
+// As the daemon has them (Budget).
+constexpr int kEvaluationsMax = 10'000'000;
+constexpr double kSecondsMax = 30 * 24 * 3600;
+
+// CLI::Range takes "nan" for a number in it. Empty: fine.
+std::string CheckSeconds(const std::string& text) {
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds <= kSecondsMax) return "";
+  return absl::StrCat("'", text, "' is not a number of seconds above 0 and at most ", kSecondsMax);
+}
+
+// "-1" would wrap around.
+std::string CheckSeed(const std::string& text) {
+  uint64_t seed = 0;
+  if (!absl::StartsWith(text, "-") && absl::SimpleAtoi(text, &seed)) return "";
+  return absl::StrCat("'", text, "' is not a whole number from 0 to 2^64-1");
+}
 
 struct TuneOptions {
   std::shared_ptr<ProblemOptions> problem;
@@ -131,13 +150,13 @@ void AddTune(CLI::App& app, Environment& environment) {
   options->problem = AddProblemOptions(
       *command, "NAME|DIR", "Template, or a directory with a template.pbtxt (with a '/' in it)");
   command->add_option("--evaluations", options->evaluations_max, "Measure at most this many")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, kEvaluationsMax));
   command->add_option("--seconds", options->seconds_max, "Stop after this time")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(CheckSeconds, "SECONDS"));
   command
       ->add_option("--patience", options->patience,
                    "Stop after this many candidates in a row without a faster one")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, kEvaluationsMax));
   command->add_option(
       "--strategy", options->strategy,
       "exhaustive, random, local or model (default: exhaustive if the budget covers "
@@ -147,7 +166,8 @@ void AddTune(CLI::App& app, Environment& environment) {
                    "Try only this share of the configs, best by an analytic estimate; says what "
                    "that may have cost")
       ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--seed", options->seed, "Of the strategy's random choices");
+  command->add_option("--seed", options->seed, "Of the strategy's random choices")
+      ->check(CLI::Validator(CheckSeed, "UINT64"));
   command
       ->add_option("--config", options->configs,
                    "Only this one, for example 'XBLOCK=256 VEC=4'; may be repeated")

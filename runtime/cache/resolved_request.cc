@@ -4,6 +4,7 @@
 #include "runtime/base/error_info.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/cache/kernel_cache.h"
+#include "runtime/kernel/field_error.h"
 
 namespace hone {
 
@@ -61,7 +62,11 @@ absl::StatusOr<ResolvedRequest> ResolveRequest(const KernelRequest& request,
   resolved.driver_version = target.driver_version != 0 ? target.driver_version
                             : local != nullptr         ? local->driver_version
                                                        : 0;
-  HONE_RETURN_IF_ERROR(request.kernel_template->SupportsArchitecture(resolved.architecture));
+  const absl::Status supported =
+      request.kernel_template->SupportsArchitecture(resolved.architecture);
+  // What is no architecture's name came from the caller.
+  if (absl::IsInvalidArgument(supported)) return AtField("target.architecture", supported);
+  HONE_RETURN_IF_ERROR(supported);
   return resolved;
 }
 

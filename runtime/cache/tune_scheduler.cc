@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "runtime/base/error_info.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/check_tune.h"
 #include "runtime/cache/provenance.h"
 #include "runtime/cache/tune_seeds.h"
 #include "runtime/tune/paced_profiler.h"
@@ -158,45 +159,50 @@ TuneScheduler::~TuneScheduler() { Shutdown(); }
 absl::StatusOr<std::shared_ptr<TuneRunImpl>> TuneScheduler::Start(const ResolvedRequest& request,
                                                                   const TuneOptions& options,
                                                                   bool* joined) {
+  HONE_RETURN_IF_ERROR(CheckDevice(request));
+  HONE_RETURN_IF_ERROR(CheckTune(request, resolver_->assembler(), options));
   const std::optional<Key> key = request.TuningKeyOf(request.problem);
   MutexLock lock(&mutex_);
   if (stopped_) return absl::UnavailableError("the daemon is shutting down; try again later");
   if (options_.tune_when == TuneWhen::kNever) {
-    ErrorInfo info;
-    info.reason = "TUNING_OFF";
     return WithErrorInfo(
         absl::FailedPreconditionError(
             "tuning is switched off here (tune-when is never); ask with BEST_AVAILABLE"),
-        info);
+        {.reason = "TUNING_OFF"});
   }
-  const auto queue = request.device ? queues_.find(request.device->Key()) : queues_.end();
-  if (!key || queue == queues_.end()) {
-    ErrorInfo info;
-    info.reason = "NO_DEVICE";
-    std::vector<std::string> have;
-    for (const DeviceInfo& device : devices_) have.push_back(device.architecture);
-    return WithErrorInfo(absl::FailedPreconditionError(absl::StrCat(
-                             "a tune needs the device: this daemon has no ", request.architecture,
-                             request.architecture == "cpu" ? " device" : " GPU",
-                             " (it has: ", have.empty() ? "none" : absl::StrJoin(have, ", "), ")")),
-                         info);
-  }
+  Queue& queue = queues_.at(request.device->Key());
   std::shared_ptr<TuneRunImpl>& slot = active_[RunIdentity(key->id(), request, options)];
   *joined = slot != nullptr && !slot->cancelled();
   if (*joined) {
     ++counters_.joined;
     slot->Want();
-    const auto waiting =
-        std::find(queue->second.put_off.begin(), queue->second.put_off.end(), slot);
-    if (waiting != queue->second.put_off.end()) {
-      queue->second.put_off.erase(waiting);
-      queue->second.runs.push_back(slot);
+    const auto waiting = std::find(queue.put_off.begin(), queue.put_off.end(), slot);
+    if (waiting != queue.put_off.end()) {
+      queue.put_off.erase(waiting);
+      queue.runs.push_back(slot);
     }
     return slot;
   }
   slot = std::make_shared<TuneRunImpl>(key->id(), request, options);
-  queue->second.runs.push_back(slot);
+  queue.runs.push_back(slot);
   return slot;
+}
+
+absl::Status TuneScheduler::CheckDevice(const ResolvedRequest& request) const {
+  const auto measures = [&](const DeviceInfo& device) {
+    return request.device && device.fingerprint == *request.device;
+  };
+  if (std::any_of(devices_.begin(), devices_.end(), measures)) return absl::OkStatus();
+  std::vector<std::string> have;
+  for (const DeviceInfo& device : devices_) have.push_back(device.architecture);
+  const bool other = std::count(have.begin(), have.end(), request.architecture) > 0;
+  return WithErrorInfo(
+      absl::FailedPreconditionError(
+          absl::StrCat("target: a tune needs the device: this daemon has no ", other ? "such " : "",
+                       request.architecture, request.architecture == "cpu" ? " device" : " GPU",
+                       " (it has: ", have.empty() ? "none" : absl::StrJoin(have, ", "),
+                       other ? ", of another fingerprint)" : ")")),
+      {.reason = "NO_DEVICE"});
 }
 
 bool TuneScheduler::IsTuning(const std::string& tuning_key) const {

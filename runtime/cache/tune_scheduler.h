@@ -39,7 +39,7 @@ class TuneScheduler {
   ~TuneScheduler();
 
   // Joins the run of the same key and options under way, else queues a new one. FAILED_PRECONDITION
-  // when no lane measures the request's device, UNAVAILABLE while shutting down.
+  // when no lane measures the request's device, UNAVAILABLE while shutting down; else as CheckTune.
   absl::StatusOr<std::shared_ptr<TuneRunImpl>> Start(const ResolvedRequest& request,
                                                      const TuneOptions& options, bool* joined);
   // Tunes the request's bucket when TuneWhen permits it and nobody waits for anything else; does
@@ -73,6 +73,7 @@ class TuneScheduler {
     bool idle() const { return runs.empty() && running == 0; }
   };
 
+  absl::Status CheckDevice(const ResolvedRequest& request) const;
   void Loop(Lane* lane);
   // What the lane is to do next; nullptr: give up the device and ask again.
   std::shared_ptr<TuneRunImpl> NextRun(Lane& lane, bool released);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/files.h"
@@ -227,6 +228,34 @@ TEST_F(CliTest, HeadersListShowsWhatANameMeans) {
   EXPECT_THAT(out_, testing::ContainsRegex("cutlass +new\ncutlass +old +older"));
   EXPECT_EQ(Hone({"headers", "list", "-o", "json"}), kExitOk);
   EXPECT_THAT(out_, HasSubstr("\"current\": true"));
+}
+
+TEST_F(CliTest, WrongOptionsOfATuneAreRefusedByName) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {{"--evaluations", "0"},
+                                                                  {"--evaluations", "-3"},
+                                                                  {"--evaluations", "10000001"},
+                                                                  {"--evaluations", "many"},
+                                                                  {"--seconds", "0"},
+                                                                  {"--seconds", "-1"},
+                                                                  {"--seconds", "nan"},
+                                                                  {"--seconds", "inf"},
+                                                                  {"--seconds", "1e300"},
+                                                                  {"--patience", "0"},
+                                                                  {"--patience", "99999999999"},
+                                                                  {"--seed", "-1"},
+                                                                  {"--seed", "1.5"},
+                                                                  {"--device", "-1"},
+                                                                  {"--driver", "-1"}};
+  for (const auto& [option, value] : wrong) {
+    EXPECT_EQ(Hone({"tune", "copy_1d", "n=64", absl::StrCat(option, "=", value)}), kExitUsage)
+        << option << " " << value;
+    EXPECT_THAT(err_, AllOf(HasSubstr(option), HasSubstr("hone tune --help"))) << value;
+  }
+  for (const char* wrong_param : {"n", "=64", "n=", "n=2^64", "n=1..5", "n=64Qi"}) {
+    EXPECT_EQ(Hone({"tune", "copy_1d", wrong_param}), kExitUsage) << wrong_param;
+  }
+  EXPECT_EQ(Hone({"tune", "copy_1d", "n=64", "n=65"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("'n' is given twice"));
 }
 
 TEST_F(CliTest, ListAndShowDrawTheLandscape) {
