@@ -29,6 +29,7 @@ struct DaemonConfig {
   int workers = 0;  // compile workers; 0: what the machine carries
   absl::Duration compile_timeout = absl::Seconds(60);
   int64_t compile_log_bytes = int64_t{256} << 10;
+  int64_t store_bytes_max = 10'000'000'000;  // 0: no bound
   absl::Duration launch_timeout = absl::Seconds(10);
   absl::Duration drain_timeout = absl::Seconds(10);
   std::string measure_cache = "cold";    // MeasuringPolicy::Cache

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -12,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 namespace hone {
 namespace {
@@ -103,12 +105,52 @@ absl::Status ReadTimeout(const std::string& text, absl::Duration& timeout) {
   return absl::OkStatus();
 }
 
+// Less would be full of the schema, the write-ahead log and one large binary.
+constexpr int64_t kStoreBytesMin = int64_t{16} << 20;
+
+struct ByteUnit {
+  absl::string_view suffix;
+  int64_t bytes;
+};
+constexpr ByteUnit kByteUnits[] = {{"KiB", int64_t{1} << 10},
+                                   {"MiB", int64_t{1} << 20},
+                                   {"GiB", int64_t{1} << 30},
+                                   {"TiB", int64_t{1} << 40},
+                                   {"KB", 1'000},
+                                   {"MB", 1'000'000},
+                                   {"GB", 1'000'000'000},
+                                   {"TB", 1'000'000'000'000},
+                                   {"", 1}};
+
+// "500000", "500KB", "512KiB"; nullopt for anything else and for what does not fit.
+std::optional<int64_t> ParseBytes(absl::string_view text) {
+  for (const ByteUnit& unit : kByteUnits) {
+    absl::string_view digits = text;
+    if (!absl::ConsumeSuffix(&digits, unit.suffix)) continue;
+    int64_t count = 0, bytes = 0;
+    const bool fits = absl::SimpleAtoi(absl::StripAsciiWhitespace(digits), &count) &&
+                      !__builtin_mul_overflow(count, unit.bytes, &bytes);
+    return fits ? std::optional(bytes) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+absl::Status ReadStoreBytes(const std::string& text, DaemonConfig& config) {
+  const auto bytes = ParseBytes(text);
+  if (!bytes || (*bytes != 0 && *bytes < kStoreBytesMin)) {
+    return Wrong(absl::StrCat("give at least ", kStoreBytesMin,
+                              " bytes, for instance 500MB or 10GB, or 0 for no bound"));
+  }
+  config.store_bytes_max = *bytes;
+  return absl::OkStatus();
+}
+
 absl::Status ReadLogBytes(const std::string& text, DaemonConfig& config) {
-  int64_t bytes = 0;
-  if (!absl::SimpleAtoi(text, &bytes) || bytes < kLogBytesMin || bytes > kLogBytesMax) {
+  const auto bytes = ParseBytes(text);
+  if (!bytes || *bytes < kLogBytesMin || *bytes > kLogBytesMax) {
     return Wrong(absl::StrCat("give ", kLogBytesMin, " to ", kLogBytesMax, " bytes"));
   }
-  config.compile_log_bytes = bytes;
+  config.compile_log_bytes = *bytes;
   return absl::OkStatus();
 }
 
@@ -176,6 +218,10 @@ std::vector<Setting> MakeSettings() {
        [](const Config& c) { return c.measure_cache; }},
       {"compile-log-bytes", "BYTES", "How much of one compiler log is kept; the rest is counted",
        ReadLogBytes, [](const Config& c) { return absl::StrCat(c.compile_log_bytes); }},
+      {"store-max-bytes", "BYTES",
+       "What hone.db may take with its log, for instance 500MB or 10GiB; binaries used longest ago "
+       "make room, those of winners stay; 0: no bound",
+       ReadStoreBytes, [](const Config& c) { return absl::StrCat(c.store_bytes_max); }},
       {"launch-timeout", "DURATION", "Limit of one launch of a candidate while tuning",
        [](Text t, Config& c) { return ReadTimeout(t, c.launch_timeout); },
        [](const Config& c) { return absl::FormatDuration(c.launch_timeout); }},

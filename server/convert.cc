@@ -319,6 +319,15 @@ v1::GetKernelResponse ToProto(const KernelAnswer& answer, const KernelTemplate& 
   proto.set_stale_reason(answer.stale_reason);
   proto.set_tuning(answer.tuning);
   if (answer.pin.has_value()) *proto.mutable_pin() = ToProto(*answer.pin);
+  ValuesToProto(answer.bucket_values, &kernel_template, proto.mutable_bucket_params());
+  proto.set_exact(answer.source == AnswerSource::kTuned);
+  for (const NearKey& near : answer.nearest_keys) {
+    v1::NearKey* to = proto.add_nearest_keys();
+    to->set_key(near.key);
+    to->set_problem(near.problem);
+    to->set_architecture(near.architecture);
+    for (const std::string& ingredient : near.differs_in) to->add_differs_in(ingredient);
+  }
   return proto;
 }
 

@@ -83,7 +83,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
 absl::Status Daemon::OpenStore() {
   HONE_ASSIGN_OR_RETURN(auto store,
                         SqliteStore::Open({.path = JoinPath(config_.cache_dir, kStoreName),
-                                           .log_bytes_max = config_.compile_log_bytes}));
+                                           .log_bytes_max = config_.compile_log_bytes,
+                                           .bytes_max = config_.store_bytes_max}));
   const OpenReport& report = store->open_report();
   if (!report.moved_aside_to.empty()) {
     LogEvent("store_damaged")

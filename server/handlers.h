@@ -37,6 +37,8 @@ void Pin(ServiceContext& context, CallPtr<v1::PinRequest, v1::PinResponse> call)
 void Unpin(ServiceContext& context, CallPtr<v1::UnpinRequest, v1::UnpinResponse> call);
 void Invalidate(ServiceContext& context,
                 CallPtr<v1::InvalidateRequest, v1::InvalidateResponse> call);
+void ListMisses(ServiceContext& context,
+                CallPtr<v1::ListMissesRequest, v1::ListMissesResponse> call);
 void GetStatus(ServiceContext& context, CallPtr<v1::GetStatusRequest, v1::GetStatusResponse> call);
 void ExplainKey(ServiceContext& context,
                 CallPtr<v1::ExplainKeyRequest, v1::ExplainKeyResponse> call);

@@ -193,6 +193,11 @@ grpc::ServerUnaryReactor* KernelServiceImpl::Invalidate(Context* call, const Byt
   return StartUnary(call, request, response, {"Invalidate", Role::kTuner}, &hone::Invalidate);
 }
 
+grpc::ServerUnaryReactor* KernelServiceImpl::ListMisses(Context* call, const Bytes* request,
+                                                        Bytes* response) {
+  return StartUnary(call, request, response, {"ListMisses", Role::kReader}, &hone::ListMisses);
+}
+
 grpc::ServerUnaryReactor* KernelServiceImpl::GetStatus(Context* call, const Bytes* request,
                                                        Bytes* response) {
   return StartUnary(call, request, response, {"GetStatus", Role::kReader}, &hone::GetStatus);

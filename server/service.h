@@ -18,7 +18,8 @@ using RawPinService =
         v1::KernelService::WithRawCallbackMethod_Invalidate<v1::KernelService::Service>>>;
 using RawExplainService = v1::KernelService::WithRawCallbackMethod_ExplainTuning<RawPinService>;
 using RawHeaderSetService = v1::KernelService::WithRawCallbackMethod_RegisterHeaderSet<
-    v1::KernelService::WithRawCallbackMethod_ListHeaderSets<RawExplainService>>;
+    v1::KernelService::WithRawCallbackMethod_ListHeaderSets<
+        v1::KernelService::WithRawCallbackMethod_ListMisses<RawExplainService>>>;
 using RawKernelService = v1::KernelService::WithRawCallbackMethod_GetKernel<
     v1::KernelService::WithRawCallbackMethod_GetArtifact<
         v1::KernelService::WithRawCallbackMethod_Compile<
@@ -64,6 +65,7 @@ class KernelServiceImpl : public RawKernelService {
   Unary* Pin(Context* call, const Bytes* request, Bytes* response) override;
   Unary* Unpin(Context* call, const Bytes* request, Bytes* response) override;
   Unary* Invalidate(Context* call, const Bytes* request, Bytes* response) override;
+  Unary* ListMisses(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetStatus(Context* call, const Bytes* request, Bytes* response) override;
   Unary* ExplainKey(Context* call, const Bytes* request, Bytes* response) override;
   Unary* GetLog(Context* call, const Bytes* request, Bytes* response) override;

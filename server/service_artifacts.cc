@@ -1,5 +1,7 @@
 // Artifacts' bytes.
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/convert.h"
@@ -14,7 +16,8 @@ bool IsSha256(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-absl::StatusOr<Artifact> ReadArtifact(KernelStore& store, const std::string& sha256) {
+absl::StatusOr<Artifact> ReadArtifact(ServiceContext& context, const std::string& sha256) {
+  KernelStore& store = *context.store;
   auto artifact = store.GetArtifactBySha256(sha256);
   if (artifact.status().code() == absl::StatusCode::kDataLoss) {
     // The damaged bytes are put aside, so that asking for the kernel again rebuilds them.
@@ -29,8 +32,15 @@ absl::StatusOr<Artifact> ReadArtifact(KernelStore& store, const std::string& sha
   }
   if (!artifact.ok()) return artifact.status();
   if (!artifact->has_value()) {
+    // A kernel answered from memory may be one that the store has evicted since.
+    if (const Engine* engine = context.gate->Get()) {
+      if (const auto held = engine->cache->FindArtifact(sha256)) return *held;
+    }
     return absl::NotFoundError(
-        absl::StrCat("sha256: there is no artifact ", sha256, " in this daemon's store"));
+        absl::StrCat("sha256: there is no artifact ", sha256, " in this daemon's store",
+                     context.store->Room().evictions > 0
+                         ? " (any more); ask for the kernel again to have it rebuilt"
+                         : ""));
   }
   return **std::move(artifact);
 }
@@ -59,14 +69,16 @@ StreamCleanup GetArtifact(ServiceContext& context, const Caller&,
         "sha256", absl::StrCat("'", BoundedUtf8(sha256, 80), "' is not 64 lower-case hex digits")));
     return [] {};
   }
+  // Not evicted before it has been sent.
+  auto held = context.store->Hold(sha256);
   const absl::Status queued = context.lookups->Submit([&context, sha256, stream] {
     if (stream->ended()) return;
-    const auto artifact = ReadArtifact(*context.store, sha256);
+    const auto artifact = ReadArtifact(context, sha256);
     if (!artifact.ok()) return stream->End(artifact.status());
     SendArtifact(*artifact, context.limits.chunk_bytes, *stream);
   });
   if (!queued.ok()) stream->End(queued);
-  return [] {};
+  return [held = std::move(held)] {};
 }
 
 }  // namespace hone

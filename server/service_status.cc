@@ -53,6 +53,17 @@ void AddProbing(v1::GetStatusResponse& response) {
   status->set_detail("devices and compilers are still being probed");
 }
 
+void AddRoom(const StoreRoom& room, v1::GetStatusResponse& response) {
+  response.set_store_bytes_max(room.bytes_max);
+  (*response.mutable_counters())["evictions"] = room.evictions;
+  (*response.mutable_counters())["evicted_bytes"] = room.evicted_bytes;
+  if (!room.exhausted) return;
+  response.add_warnings(
+      absl::StrCat("the store is at its bound of ", room.bytes_max,
+                   " bytes, and what is left is winners' binaries, measurements and header sets: "
+                   "new binaries are not kept; raise --store-max-bytes"));
+}
+
 // The lines whose hash is the key.
 std::vector<std::string> Ingredients(const Key& key) {
   return absl::StrSplit(key.Canonical(), '\n', absl::SkipEmpty());
@@ -103,6 +114,7 @@ void GetStatus(ServiceContext& context, CallPtr<v1::GetStatusRequest, v1::GetSta
     } else {
       response.add_warnings(absl::StrCat("store: ", bytes.status().message()));
     }
+    AddRoom(context.store->Room(), response);
     AddCatalogWarnings(context, response);
     call->Reply(response);
   });

@@ -62,6 +62,7 @@ void AddSubcommands(CLI::App& app, Environment& environment) {
   AddPin(app, environment);
   AddUnpin(app, environment);
   AddInvalidate(app, environment);
+  AddMisses(app, environment);
   AddExplainKey(app, environment);
   AddExport(app, environment);
   AddArtifact(app, environment);

@@ -44,6 +44,7 @@ void AddHeaders(CLI::App& app, Environment& environment);
 void AddInvalidate(CLI::App& app, Environment& environment);
 void AddLint(CLI::App& app, Environment& environment);
 void AddList(CLI::App& app, Environment& environment);
+void AddMisses(CLI::App& app, Environment& environment);
 void AddPin(CLI::App& app, Environment& environment);
 void AddReplay(CLI::App& app, Environment& environment);
 void AddRun(CLI::App& app, Environment& environment);

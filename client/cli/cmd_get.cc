@@ -55,6 +55,15 @@ void PrintVariants(const v1::TunedKernel& kernel) {
   std::cout << "\n" << table.Text();
 }
 
+// Why the key missed.
+void PrintNearKeys(const v1::GetKernelResponse& reply) {
+  for (const v1::NearKey& near : reply.nearest_keys()) {
+    std::cout << "tuned       " << ShortHash(near.key()) << " " << near.problem() << " on "
+              << near.architecture() << " (differs in " << absl::StrJoin(near.differs_in(), ", ")
+              << ")\n";
+  }
+}
+
 absl::Status Run(const Environment& environment, const GetOptions& options) {
   v1::GetKernelRequest request;
   request.mutable_template_()->set_name(options.problem->name);
@@ -77,6 +86,7 @@ absl::Status Run(const Environment& environment, const GetOptions& options) {
   }
   std::cout << "\n";
   if (!reply.key().empty()) std::cout << "key         " << reply.key() << "\n";
+  PrintNearKeys(reply);
   if (!reply.answered_by_key().empty() && reply.answered_by_key() != reply.key()) {
     std::cout << "answered by " << reply.answered_by_key() << "\n";
   }

@@ -61,6 +61,9 @@ absl::Status Run(const Environment& environment) {
             << status.pid() << ", up " << FormatDuration(status.uptime_s() * 1e9) << "\n"
             << "endpoint  " << client.endpoint() << "\n"
             << "store     " << status.store_path() << ", " << FormatBytes(status.store_bytes())
+            << (status.store_bytes_max() > 0
+                    ? absl::StrCat(" of at most ", FormatBytes(status.store_bytes_max()))
+                    : "")
             << "\n"
             << "kernels   " << status.kernels_path() << "\n"
             << "you are   " << status.caller_role() << "\n";

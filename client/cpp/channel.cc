@@ -53,6 +53,7 @@ constexpr char kServiceConfig[] = R"({
       {"service": "hone.v1.KernelService", "method": "ListHeaderSets"},
       {"service": "hone.v1.KernelService", "method": "ListTunings"},
       {"service": "hone.v1.KernelService", "method": "GetTuning"},
+      {"service": "hone.v1.KernelService", "method": "ListMisses"},
       {"service": "hone.v1.KernelService", "method": "GetStatus"},
       {"service": "hone.v1.KernelService", "method": "ExplainKey"},
       {"service": "hone.v1.KernelService", "method": "GetLog"}

@@ -278,6 +278,11 @@ absl::StatusOr<std::vector<v1::TuningSummary>> Client::ListTunings(const std::st
   }
 }
 
+absl::StatusOr<v1::ListMissesResponse> Client::ListMisses(
+    const v1::ListMissesRequest& request) const {
+  return state_->Call(&v1::KernelService::Stub::ListMisses, request);
+}
+
 absl::StatusOr<v1::GetTuningResponse> Client::GetTuning(const std::string& key) const {
   v1::GetTuningRequest request;
   request.set_key(key);

@@ -1,12 +1,9 @@
 #include "runtime/cache/answer_memory.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace hone {
-
-bool IsTuned(const KernelAnswer& answer) {
-  return answer.source == AnswerSource::kTuned || answer.source == AnswerSource::kBucket;
-}
 
 std::optional<KernelAnswer> AnswerMemory::Find(const std::string& identity, bool only_tuned) const {
   MutexLock lock(&mutex_);
@@ -23,11 +20,24 @@ int64_t AnswerMemory::Epoch() const {
 void AnswerMemory::Remember(std::string identity, const KernelAnswer& answer, int64_t epoch) {
   MutexLock lock(&mutex_);
   if (epoch != epoch_) return;
+  for (const KernelVariant& variant : answer.kernel->variants) {
+    artifacts_[variant.artifact->sha256] = variant.artifact;
+  }
+  if (artifacts_.size() >= artifacts_to_clear_) {
+    absl::erase_if(artifacts_, [](const auto& item) { return item.second.expired(); });
+    artifacts_to_clear_ = std::max<size_t>(1024, 2 * artifacts_.size());
+  }
   if (answers_.insert_or_assign(identity, answer).second) order_.push_back(std::move(identity));
   while (static_cast<int64_t>(order_.size()) > entries_max_) {
     answers_.erase(order_.front());
     order_.pop_front();
   }
+}
+
+std::shared_ptr<const Artifact> AnswerMemory::FindArtifact(const std::string& sha256) const {
+  MutexLock lock(&mutex_);
+  const auto it = artifacts_.find(sha256);
+  return it == artifacts_.end() ? nullptr : it->second.lock();
 }
 
 void AnswerMemory::Forget(const std::string& template_digest) {

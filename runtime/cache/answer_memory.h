@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,9 +13,6 @@
 #include "runtime/cache/kernel_cache.h"
 
 namespace hone {
-
-// Tuned for the request itself or its bucket.
-bool IsTuned(const KernelAnswer& answer);
 
 // Thread-safe. Bounded: the oldest answer leaves first.
 class AnswerMemory {
@@ -32,6 +30,9 @@ class AnswerMemory {
   // All answers of templates of this name (empty: of all), whatever their digest.
   void ForgetNamed(const std::string& template_name);
 
+  // The artifact if an answer that is remembered, or still in use elsewhere, holds it.
+  std::shared_ptr<const Artifact> FindArtifact(const std::string& sha256) const;
+
  private:
   void ForgetIf(const std::function<bool(const TunedKernel&)>& condition);
 
@@ -40,6 +41,10 @@ class AnswerMemory {
   absl::flat_hash_map<std::string, KernelAnswer> answers_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> order_ ABSL_GUARDED_BY(mutex_);
   int64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By SHA-256. Those that are gone are cleared out whenever the table has doubled.
+  absl::flat_hash_map<std::string, std::weak_ptr<const Artifact>> artifacts_
+      ABSL_GUARDED_BY(mutex_);
+  size_t artifacts_to_clear_ ABSL_GUARDED_BY(mutex_) = 1024;
 };
 
 }  // namespace hone

@@ -15,7 +15,7 @@
 #include "runtime/cache/executor.h"
 #include "runtime/cache/explain_keys.h"
 #include "runtime/cache/kernel_resolver.h"
-#include "runtime/cache/miss.h"
+#include "runtime/cache/miss_log.h"
 #include "runtime/cache/pins.h"
 #include "runtime/cache/provenance.h"
 #include "runtime/cache/resolved_request.h"
@@ -41,7 +41,8 @@ class Waiter {
   }
   bool answered() const { return answered_; }
 
-  int64_t timer_id = 0;  // of the deadline; set before the waiter is shared
+  int64_t timer_id = 0;            // of the deadline; set before the waiter is shared
+  std::atomic<bool> noted{false};  // in the log of misses
 
  private:
   std::atomic<bool> answered_{false};
@@ -57,6 +58,7 @@ class KernelCacheImpl : public KernelCache {
         options_(options),
         resolver_(compiler, store, options.compile_timeout),
         memory_(options.memory_entries_max),
+        miss_log_(store, options.misses_written_every),
         scheduler_(compiler, store, &resolver_, std::move(lanes), options,
                    [this](const TuneRunImpl& run, const Winner& winner) { OnWinner(run, winner); }),
         builds_(options.threads, options.queue_max),
@@ -100,6 +102,14 @@ class KernelCacheImpl : public KernelCache {
                                                const std::string& why, bool dry_run) override;
   Provenance PresentProvenance(const TuningRecord& record) const override;
 
+  absl::StatusOr<std::vector<Miss>> ListMisses(const MissFilter& filter) override {
+    HONE_RETURN_IF_ERROR(miss_log_.Write());
+    return store_->ListMisses(filter);
+  }
+  std::shared_ptr<const Artifact> FindArtifact(const std::string& sha256) const override {
+    return memory_.FindArtifact(sha256);
+  }
+
   int64_t Watch(std::string template_name, Numerics numerics, WatchListener listener) override;
   void Unwatch(int64_t id) override {
     MutexLock lock(&watch_mutex_);
@@ -114,6 +124,8 @@ class KernelCacheImpl : public KernelCache {
   // Callers of one identity and policy, answered together.
   struct Flight {
     std::vector<std::shared_ptr<Waiter>> waiters;
+    ResolvedRequest request;
+    Policy policy = Policy::kBestAvailable;
   };
   struct Watcher {
     std::string template_name;
@@ -132,7 +144,7 @@ class KernelCacheImpl : public KernelCache {
                 std::optional<Numerics> numerics);
   absl::StatusOr<TuningRecord> RecordOf(const std::string& tuning_key);
 
-  void NoteMiss(const ResolvedRequest& request, Policy policy);
+  void OfferTune(const ResolvedRequest& request, Policy policy);
   void LookUp(const std::string& flight, const ResolvedRequest& request, Policy policy);
   void Build(const std::string& flight, const ResolvedRequest& request);
   void BuildForTheNextCall(const ResolvedRequest& request);
@@ -151,6 +163,7 @@ class KernelCacheImpl : public KernelCache {
   std::atomic<bool> stopped_{false};
 
   AnswerMemory memory_;
+  MissLog miss_log_;
 
   Mutex flights_mutex_;
   std::map<std::string, Flight> flights_ ABSL_GUARDED_BY(flights_mutex_);
@@ -169,9 +182,16 @@ class KernelCacheImpl : public KernelCache {
 
 std::optional<KernelAnswer> KernelCacheImpl::FindResolved(const ResolvedRequest& request,
                                                           Policy policy) {
-  auto found = memory_.Find(request.Identity(), policy == Policy::kWaitTuned);
-  if (found && found->other_build && !NeverCompiles(policy)) return std::nullopt;
-  if (found) ++memory_hits_;
+  const std::string identity = request.Identity();
+  auto found = memory_.Find(identity, policy == Policy::kWaitTuned);
+  if (!found) return std::nullopt;
+  if (found->other_build && !NeverCompiles(policy)) return std::nullopt;
+  ++memory_hits_;
+  // Both are counted in memory and written later.
+  for (const KernelVariant& variant : found->kernel->variants) {
+    store_->NoteUse(variant.artifact->sha256);
+  }
+  if (!IsTuned(*found)) miss_log_.Note(identity, request, policy, 1);
   return found;
 }
 
@@ -265,6 +285,10 @@ void KernelCacheImpl::Get(KernelRequest request, Done done) {
     Flight& slot = flights_[flight];
     leader = slot.waiters.empty();
     slot.waiters.push_back(waiter);
+    if (leader) {
+      slot.request = *resolved;
+      slot.policy = request.policy;
+    }
   }
   if (!leader) ++joined_waiters_;
   if (!leader) return;
@@ -288,14 +312,14 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
   if (*found) {
     ++store_hits_;
     memory_.Remember(request.Identity(), **found, epoch);
-    if (!IsTuned(**found)) NoteMiss(request, policy);
+    if (!IsTuned(**found)) OfferTune(request, policy);
     const bool rebuild = (*found)->other_build && policy == Policy::kNoWait;
     AnswerFlight(flight, **std::move(found));
     if (rebuild) BuildForTheNextCall(request);
     return;
   }
   ++misses_;
-  NoteMiss(request, policy);
+  OfferTune(request, policy);
   if (policy == Policy::kWaitTuned && options_.tune_when != TuneWhen::kNever) {
     WaitForTune(flight, request);
     return;
@@ -308,9 +332,8 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
   if (policy == Policy::kNoWait) BuildForTheNextCall(request);
 }
 
-void KernelCacheImpl::NoteMiss(const ResolvedRequest& request, Policy policy) {
-  RecordMiss(request, policy, *store_);
-  // FROZEN leads to no work whatever, and WAIT_TUNED asks itself.
+// FROZEN leads to no work whatever, and WAIT_TUNED asks itself.
+void KernelCacheImpl::OfferTune(const ResolvedRequest& request, Policy policy) {
   if (policy == Policy::kBestAvailable || policy == Policy::kNoWait) scheduler_.Offer(request);
 }
 
@@ -371,15 +394,22 @@ void KernelCacheImpl::WaitForTune(const std::string& flight, const ResolvedReque
 
 void KernelCacheImpl::AnswerFlight(const std::string& flight,
                                    const absl::StatusOr<KernelAnswer>& answer) {
-  std::vector<std::shared_ptr<Waiter>> waiters;
+  Flight ended;
   {
     MutexLock lock(&flights_mutex_);
     const auto it = flights_.find(flight);
     if (it == flights_.end()) return;
-    waiters = std::move(it->second.waiters);
+    ended = std::move(it->second);
     flights_.erase(it);
   }
-  for (const auto& waiter : waiters) {
+  if (answer.ok() ? !IsTuned(*answer) : absl::IsNotFound(answer.status())) {
+    const auto missed = std::count_if(ended.waiters.begin(), ended.waiters.end(),
+                                      [](const auto& waiter) { return !waiter->noted; });
+    if (missed > 0) {
+      miss_log_.Note(ended.request.Identity(), ended.request, ended.policy, missed);
+    }
+  }
+  for (const auto& waiter : ended.waiters) {
     timer_.Cancel(waiter->timer_id);
     waiter->Answer(answer);
   }
@@ -409,6 +439,9 @@ void KernelCacheImpl::OnDeadline(const std::shared_ptr<Waiter>& waiter,
     }
     KernelAnswer answer = **std::move(best);
     answer.tuning = policy == Policy::kWaitTuned;
+    if (!IsTuned(answer) && !waiter->noted.exchange(true)) {
+      miss_log_.Note(request.Identity(), request, policy, 1);
+    }
     waiter->Answer(std::move(answer));
   });
   if (!queued) waiter->Answer(late());
@@ -444,6 +477,7 @@ std::map<std::string, int64_t> KernelCacheImpl::Counters() const {
   return {{"memory_hits", memory_hits_},
           {"store_hits", store_hits_},
           {"misses", misses_},
+          {"untuned", miss_log_.noted()},
           {"joined_waiters", joined_waiters_ + compiler_->joined()},
           {"compiles", compiler_->compiles()},
           {"artifact_store_hits", compiler_->store_hits()},

@@ -55,12 +55,22 @@ struct KernelRequest {
   Numerics numerics = Numerics::kWithinTolerance;
 };
 
+// A tuned key beside one that missed.
+struct NearKey {
+  std::string key;
+  std::string problem;  // Problem::ToString()
+  std::string architecture;
+  std::vector<std::string> differs_in = {};  // names of ingredients
+};
+
 struct KernelAnswer {
   std::shared_ptr<const TunedKernel> kernel;
   AnswerSource source = AnswerSource::kDefault;
   std::string key;              // the request's tuning key; empty without a device
   std::string answered_by_key;  // empty for kDefault
   Values answered_by_values;
+  Values bucket_values;               // the request's problem, bucketed
+  std::vector<NearKey> nearest_keys;  // when not IsTuned; most alike first
   bool stale = false;
   std::string stale_reason;
   // The compiler at hand would build another binary: callers who may compile are not served this.
@@ -68,6 +78,11 @@ struct KernelAnswer {
   bool tuning = false;
   std::optional<WinnerPin> pin;  // set when it answers
 };
+
+// Tuned for the request itself or its bucket.
+inline bool IsTuned(const KernelAnswer& answer) {
+  return answer.source == AnswerSource::kTuned || answer.source == AnswerSource::kBucket;
+}
 
 // One tune under way or just ended, shared by everyone who asked for it. Thread-safe.
 class TuneRun {
@@ -145,6 +160,7 @@ class KernelCache {
     absl::Duration launch_timeout = absl::Seconds(10);  // of one launch while tuning
     absl::Duration worker_idle = absl::Seconds(10);     // a lane releases its device after this
     int64_t memory_entries_max = 100'000;
+    absl::Duration misses_written_every = absl::Seconds(5);
     MeasuringPolicy policy;
     TuneWhen tune_when = TuneWhen::kOnRequest;
     int64_t tune_memory_bytes_max = 0;  // of device memory, for one tune; 0: what there is
@@ -170,7 +186,8 @@ class KernelCache {
   absl::StatusOr<KernelAnswer> GetBlocking(KernelRequest request);
 
   // Starts a tune of exactly this problem or joins the one under way for its key.
-  // FAILED_PRECONDITION: no device for the target, or tuning is off (TuneWhen::kNever).
+  // FAILED_PRECONDITION: no device for the target, or tuning is off (TuneWhen::kNever). What is
+  // wrong with params and options is said here (see CheckTune), before anything is compiled.
   virtual absl::StatusOr<std::shared_ptr<TuneRun>> Tune(KernelTemplatePtr kernel_template,
                                                         const Values& values,
                                                         const TargetSpec& target,
@@ -185,6 +202,12 @@ class KernelCache {
   virtual void EnsureCeilings(const std::string& device_key, CeilingsDone done) = 0;
 
   virtual absl::StatusOr<KeyExplanation> Explain(const KernelRequest& request) = 0;
+
+  // As KernelStore's, with what was not written yet. Blocks on the store.
+  virtual absl::StatusOr<std::vector<Miss>> ListMisses(const MissFilter& filter) = 0;
+  // An artifact that an answer in memory holds, wherever the store's copy is; nullptr if none does.
+  // Touches memory only.
+  virtual std::shared_ptr<const Artifact> FindArtifact(const std::string& sha256) const = 0;
 
   // The key is answered with `config` (nullopt: the present winner) from now on, where it is valid
   // for the request and has the bits it asks for. NOT_FOUND for an unknown key, FAILED_PRECONDITION
@@ -210,7 +233,8 @@ class KernelCache {
   virtual void Unwatch(int64_t id) = 0;
 
   virtual std::vector<DeviceInfo> Devices() const = 0;
-  // memory_hits, store_hits, misses, joined_waiters, compiles, tunes, measurements, ...
+  // memory_hits, store_hits, misses, untuned (requests that nothing tuned answered),
+  // joined_waiters, compiles, tunes, measurements, ...
   virtual std::map<std::string, int64_t> Counters() const = 0;
 
   // Refuses new work with UNAVAILABLE, stops tunes at the next candidate, answers all waiters.

@@ -1,11 +1,11 @@
 #include "runtime/cache/kernel_resolver.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/near_keys.h"
 #include "runtime/cache/provenance.h"
 #include "runtime/tune/winner.h"
 
@@ -90,13 +90,14 @@ absl::StatusOr<std::optional<KernelResolver::Tuned>> KernelResolver::TunedUnder(
       const std::optional<Winner> winner,
       store_->GetWinner(tuning_key, request.kernel_template->digest(), request.numerics));
   tuned.generation = std::max(pin ? pin->generation : 0, winner ? winner->generation : 0);
-  if (winner) {
+  if (winner && !winner->variants.empty() &&
+      MayServe(winner->variants.front().config, request, space, tuned.measurements)) {
     for (const WinnerVariant& variant : winner->variants) {
       if (MayServe(variant.config, request, space, tuned.measurements)) {
         tuned.configs.push_back(variant.config);
       }
     }
-    if (!tuned.configs.empty()) return tuned;
+    return tuned;
   }
   const auto choice = ChooseWinner(space, tuned.measurements,
                                    {.numerics = request.numerics, .present = Present(request)});
@@ -176,6 +177,10 @@ absl::StatusOr<std::optional<KernelAnswer>> KernelResolver::Answer(const Resolve
   answer.answered_by_values = source.values;
   answer.pin = std::move(source.pin);
   if (const auto key = request.TuningKeyOf(request.problem)) answer.key = key->id();
+  answer.bucket_values = request.problem.Bucketed(*request.kernel_template).values();
+  if (!IsTuned(answer)) {
+    HONE_ASSIGN_OR_RETURN(answer.nearest_keys, NearKeys(request, *store_));
+  }
   NoteStaleness(request, info ? &*info : nullptr, current, answer);
   // A binary of another build is rebuilt where that is allowed.
   if (answer.other_build && missing == MissingBinary::kGiveUp) return std::nullopt;
@@ -209,23 +214,6 @@ absl::StatusOr<std::optional<KernelAnswer>> KernelResolver::Resolve(const Resolv
     if (answer || missing == MissingBinary::kGiveUp) return answer;
   }
   return std::nullopt;
-}
-
-std::optional<double> ProblemDistance(const KernelTemplate& kernel_template, const Values& a,
-                                      const Values& b) {
-  double distance = 0;
-  for (const auto& [name, value] : a) {
-    const auto other = b.find(name);
-    if (other == b.end()) return std::nullopt;
-    if (value == other->second) continue;
-    const Parameter* parameter = kernel_template.FindParameter(name);
-    if (parameter == nullptr || parameter->kind != ParameterKind::kSize) return std::nullopt;
-    const double x = static_cast<double>(std::max<int64_t>(1, std::get<int64_t>(value)));
-    const double y = static_cast<double>(std::max<int64_t>(1, std::get<int64_t>(other->second)));
-    distance += std::abs(std::log2(x / y));
-    if (x == y) distance += 1e-9;  // 0 and 1 differ, if only just
-  }
-  return distance;
 }
 
 }  // namespace hone

@@ -35,8 +35,8 @@ class KernelResolver {
                                                       bool only_tuned) const;
 
   // The chosen configs of a tuning key under this request's template and numerics: the pinned one
-  // where it is valid and has the bits, else the stored winner, else the query over the stored
-  // measurements; nullopt if none of them is.
+  // where it is valid for the request's own sizes and has the bits, else the stored winner where it
+  // is, else the query over the stored measurements; nullopt if none of them is.
   struct Tuned {
     std::vector<Config> configs;
     std::vector<Measurement> measurements;
@@ -72,10 +72,5 @@ class KernelResolver {
   KernelStore* const store_;
   const KernelAssembler assembler_;
 };
-
-// How far apart two problems of one template are: the sum over sizes of |log2 ratio|; nullopt when
-// anything but a size differs.
-std::optional<double> ProblemDistance(const KernelTemplate& kernel_template, const Values& a,
-                                      const Values& b);
 
 }  // namespace hone

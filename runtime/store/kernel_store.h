@@ -100,8 +100,27 @@ struct Miss {
   std::string problem;
   std::string architecture;
   std::string policy;
+  // The key that was looked up and that of the problem's bucket; empty where only an architecture
+  // was known.
+  std::string tuning_key;
+  std::string bucket_key;
   int64_t count = 0;
   int64_t last_at_unix_ms = 0;
+};
+
+struct MissFilter {
+  std::string template_name;  // empty: all
+  int64_t since_unix_ms = 0;  // seen then or later
+  int limit = 100;
+};
+
+// A bound on a store's size and what keeping it cost.
+struct StoreRoom {
+  int64_t bytes_max = 0;  // 0: no bound
+  int64_t evictions = 0;  // artifacts, since the store was opened
+  int64_t evicted_bytes = 0;
+  // What is left are winners' artifacts, held ones and what is no artifact: nothing can make room.
+  bool exhausted = false;
 };
 
 struct StoredHeaderSet {
@@ -126,7 +145,8 @@ class KernelStore {
   // ---- Artifacts. Bytes and metadata become visible together or not at all.
   // Records that `key` gives `artifact` (replacing an earlier one). Identical bytes are kept once;
   // what is said about them (names, builder, log) is kept for each key. INVALID_ARGUMENT when
-  // artifact.sha256 is not the hash of its bytes.
+  // artifact.sha256 is not the hash of its bytes. RESOURCE_EXHAUSTED when it does not fit below
+  // the store's bound and nothing more can be evicted.
   virtual absl::Status PutArtifact(const Key& key, const Artifact& artifact) = 0;
   // Under the key; nullopt if there is none. The bytes have been verified against their hash.
   virtual absl::StatusOr<std::optional<Artifact>> GetArtifact(const std::string& key_id) = 0;
@@ -212,14 +232,26 @@ class KernelStore {
   // Newest first.
   virtual absl::StatusOr<std::vector<StoredHeaderSet>> ListHeaderSets() = 0;
 
-  // ---- Misses and size.
-  // Adds `miss.count`, at least 1, to the row of (digest, problem, architecture, policy). The rows
-  // not seen for longest make room beyond a bound.
-  virtual absl::Status RecordMiss(const Miss& miss) = 0;
-  // Most frequent first.
-  virtual absl::StatusOr<std::vector<Miss>> ListMisses(int limit) = 0;
+  // ---- Misses.
+  // Adds each one's count, at least 1, to the row of (digest, problem, architecture, policy, tuning
+  // key). The rows not seen for longest make room beyond a bound.
+  virtual absl::Status RecordMisses(const std::vector<Miss>& misses) = 0;
+  absl::Status RecordMiss(const Miss& miss) { return RecordMisses({miss}); }
+  // Most frequent first; without those whose key or bucket has a winner by now.
+  virtual absl::StatusOr<std::vector<Miss>> ListMisses(const MissFilter& filter) = 0;
+
+  // ---- Size. A store with a bound evicts the artifacts used longest ago, with their keys, before
+  // it grows beyond; winners' artifacts (of all variants) and held ones are spared. Storing and
+  // reading an artifact are uses.
   // What the store takes where it is kept.
   virtual absl::StatusOr<int64_t> SizeBytes() = 0;
+  virtual StoreRoom Room() = 0;
+  // Notes a use that did not read the store. Touches memory only; uses are written in batches, and
+  // the last of them may be lost with the process.
+  virtual void NoteUse(const std::string& sha256) = 0;
+  // Keeps the artifact from being evicted until the returned object, which may outlive the store,
+  // is gone.
+  virtual std::shared_ptr<const void> Hold(const std::string& sha256) = 0;
 };
 
 }  // namespace hone

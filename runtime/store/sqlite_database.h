@@ -118,6 +118,8 @@ class SqliteDatabase {
   bool in_transaction() const;
   // Makes the statement that is running, on whatever thread, end with CANCELLED. Thread-safe.
   void Interrupt();
+  // How long the write-ahead log gets before a commit copies it back into the file.
+  absl::Status CopyLogBackEvery(int64_t bytes);
   // Copies the whole database into a new file.
   absl::Status BackUpTo(const std::string& path);
 

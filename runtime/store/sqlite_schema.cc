@@ -85,6 +85,28 @@ const std::vector<Migration>& Migrations() {
        "  SELECT tuning_key, template_digest, generation, record, seal, 0 FROM winners;"
        "DROP TABLE winners;"
        "ALTER TABLE winners_by_numerics RENAME TO winners;"
+       // When each binary was used last: apart from the bytes, so that noting it rewrites none.
+       "CREATE TABLE artifact_uses ("
+       "  sha256 TEXT PRIMARY KEY REFERENCES artifacts (sha256) ON DELETE CASCADE,"
+       "  size_bytes INTEGER NOT NULL, used_at_unix_us INTEGER NOT NULL) STRICT;"
+       "CREATE INDEX artifact_uses_by_age ON artifact_uses (used_at_unix_us);"
+       "INSERT INTO artifact_uses"
+       "  SELECT sha256, length(bytes), stored_at_unix_ms * 1000 FROM artifacts;"
+       "CREATE TRIGGER artifact_uses_of_new AFTER INSERT ON artifacts BEGIN"
+       "  INSERT INTO artifact_uses"
+       "    VALUES (new.sha256, length(new.bytes), new.stored_at_unix_ms * 1000); END;"
+       // Misses of two devices of one architecture are two misses.
+       "ALTER TABLE misses RENAME TO misses_before;"
+       "DROP INDEX misses_by_age;"
+       "CREATE TABLE misses ("
+       "  template_digest TEXT NOT NULL, problem TEXT NOT NULL, architecture TEXT NOT NULL,"
+       "  policy TEXT NOT NULL, tuning_key TEXT NOT NULL, bucket_key TEXT NOT NULL,"
+       "  template_name TEXT NOT NULL, count INTEGER NOT NULL, last_at_unix_ms INTEGER NOT NULL,"
+       "  PRIMARY KEY (template_digest, problem, architecture, policy, tuning_key)) STRICT;"
+       "INSERT INTO misses SELECT template_digest, problem, architecture, policy, '', '',"
+       "  template_name, count, last_at_unix_ms FROM misses_before;"
+       "DROP TABLE misses_before;"
+       "CREATE INDEX misses_by_age ON misses (last_at_unix_ms);"
        "PRAGMA user_version = 2;"},
   };
   return migrations;

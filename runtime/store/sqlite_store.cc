@@ -2,10 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/store/sqlite_eviction.h"
 #include "runtime/store/sqlite_schema.h"
 
 namespace hone {
@@ -30,6 +32,11 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(SqliteStoreOption
   // SQLite opens lazily: the first read opens the log's shared memory, the first write lock shows
   // whether it may be written. Better told now than by the first caller.
   HONE_RETURN_IF_ERROR(ReadSchema(*reader).status());
+  if (options.bytes_max > 0) {
+    const int64_t log_bytes_max = LogBytesMax(options.bytes_max);
+    HONE_RETURN_IF_ERROR(writer->CopyLogBackEvery(log_bytes_max / 2));
+    options.logs_bytes_max = std::min(options.logs_bytes_max, log_bytes_max);
+  }
   HONE_RETURN_IF_ERROR(SqliteTransaction::Begin(writer.get()).status());
   return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(options), std::move(lock),
                                                       std::move(report), std::move(writer),
@@ -43,9 +50,21 @@ SqliteStore::SqliteStore(SqliteStoreOptions options, std::unique_ptr<InstanceLoc
       lock_(std::move(lock)),
       open_report_(std::move(open_report)),
       writer_(std::move(writer), options_.busy_wait_max),
-      reader_(std::move(reader), options_.busy_wait_max) {}
+      reader_(std::move(reader), options_.busy_wait_max) {
+  // Last: it uses everything else. A file above a bound that was lowered is trimmed at once.
+  RequestTrim(options_.bytes_max > 0 ? 1 : 0);
+  trimmer_ = std::thread([this] { TrimLoop(); });
+}
 
-SqliteStore::~SqliteStore() = default;
+SqliteStore::~SqliteStore() {
+  {
+    MutexLock lock(&trim_mutex_);
+    closing_ = true;
+  }
+  trimmer_.join();
+  // Best effort: an eviction may then take what a use would have spared.
+  WriteUses().IgnoreError();
+}
 
 absl::StatusOr<SqliteStore::Write> SqliteStore::BeginWrite() {
   HONE_ASSIGN_OR_RETURN(SqliteConnection::Turn turn, writer_.TakeTurn());

@@ -36,7 +36,11 @@ absl::Status SqliteStore::PutArtifact(const Key& key, const Artifact& artifact) 
         absl::StrCat("artifact.sha256 is '", artifact.sha256, "', but the bytes hash to ", actual));
   }
   const std::string record = EncodeArtifact(key, artifact);
-  HONE_ASSIGN_OR_RETURN(Write write, BeginWrite());
+  // Kept already under another key: only the row is new. If it is evicted in between, the store is
+  // above its bound by one artifact until the next is stored.
+  HONE_ASSIGN_OR_RETURN(const bool known, HasBytes(actual));
+  const size_t bytes = record.size() + (known ? 0 : artifact.bytes.size());
+  HONE_ASSIGN_OR_RETURN(Write write, BeginWriteOf(static_cast<int64_t>(bytes)));
   SqliteDatabase& database = write.database();
   // Also heals bytes that were damaged on the disk.
   HONE_RETURN_IF_ERROR(
@@ -61,7 +65,17 @@ absl::Status SqliteStore::PutArtifact(const Key& key, const Artifact& artifact) 
                      " (SELECT 1 FROM artifact_keys WHERE sha256 = ?1)",
                      replaced));
   }
-  return write.Commit();
+  HONE_RETURN_IF_ERROR(write.Commit());
+  uses_->Note(actual);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SqliteStore::HasBytes(const std::string& sha256) {
+  HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
+  HONE_ASSIGN_OR_RETURN(
+      const int64_t rows,
+      turn.database().QueryInt("SELECT count(*) FROM artifact_uses WHERE sha256 = ?1", sha256));
+  return rows > 0;
 }
 
 absl::StatusOr<std::optional<Artifact>> SqliteStore::GetArtifact(const std::string& key_id) {
@@ -87,6 +101,7 @@ absl::StatusOr<std::optional<Artifact>> SqliteStore::GetArtifact(const std::stri
     QuarantineArtifact(artifact.sha256).IgnoreError();  // the caller is told either way
     return Damaged("artifact", artifact.sha256);
   }
+  uses_->Note(artifact.sha256);
   artifact.bytes = std::move(bytes);
   return artifact;
 }
@@ -133,6 +148,7 @@ absl::StatusOr<std::optional<Artifact>> SqliteStore::GetArtifactBySha256(
     QuarantineArtifact(sha256).IgnoreError();  // the caller is told either way
     return Damaged("artifact", sha256);
   }
+  uses_->Note(sha256);
   artifact->bytes = std::move(bytes);
   return artifact;
 }

@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<StoredTemplate>> SqliteStore::ListTemplates() {
 absl::Status SqliteStore::PutHeaderSet(const std::string& digest, const std::string& name,
                                        const std::vector<SourceFile>& files) {
   const std::string record = EncodeFiles(files);
-  HONE_ASSIGN_OR_RETURN(Write write, BeginWrite());
+  HONE_ASSIGN_OR_RETURN(Write write, BeginWriteOf(static_cast<int64_t>(record.size())));
   // Replaced as a whole row, which makes it the newest under its name.
   HONE_RETURN_IF_ERROR(write.database().Run(
       "INSERT OR REPLACE INTO header_sets (digest, name, record, seal) VALUES (?1, ?2, ?3, ?4)",
@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<StoredHeaderSet>> SqliteStore::ListHeaderSets() {
   }
 }
 
-absl::Status SqliteStore::RecordMiss(const Miss& miss) {
+absl::Status SqliteStore::RecordMisses(const std::vector<Miss>& misses) {
   HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, writer_.TakeTurn());
   SqliteDatabase& database = turn.database();
   // Misses come as often as callers like; a sync each would let them fill the disk's queue, and a
@@ -110,33 +110,35 @@ absl::Status SqliteStore::RecordMiss(const Miss& miss) {
   const auto restore =
       absl::MakeCleanup([&] { database.RunScript("PRAGMA synchronous = FULL").IgnoreError(); });
   HONE_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(&database));
-  const int64_t count = std::max<int64_t>(1, miss.count);
-  HONE_RETURN_IF_ERROR(database.Run(
-      "UPDATE misses SET count = count + ?5, last_at_unix_ms = max(last_at_unix_ms, ?6)"
-      " WHERE template_digest = ?1 AND problem = ?2 AND architecture = ?3 AND policy = ?4",
-      miss.template_digest, miss.problem, miss.architecture, miss.policy, count,
-      miss.last_at_unix_ms));
-  if (database.changes() == 0) {
-    HONE_RETURN_IF_ERROR(database.Run("INSERT INTO misses VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                                      miss.template_digest, miss.problem, miss.architecture,
-                                      miss.policy, miss.template_name, count,
-                                      miss.last_at_unix_ms));
+  for (const Miss& miss : misses) {
     HONE_RETURN_IF_ERROR(
-        database.Run("DELETE FROM misses WHERE rowid IN (SELECT rowid FROM misses"
-                     " ORDER BY last_at_unix_ms DESC, rowid DESC LIMIT -1 OFFSET ?1)",
-                     options_.misses_max));
+        database.Run("INSERT INTO misses VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+                     " ON CONFLICT DO UPDATE SET count = count + excluded.count,"
+                     " last_at_unix_ms = max(last_at_unix_ms, excluded.last_at_unix_ms),"
+                     " bucket_key = excluded.bucket_key",
+                     miss.template_digest, miss.problem, miss.architecture, miss.policy,
+                     miss.tuning_key, miss.bucket_key, miss.template_name,
+                     std::max<int64_t>(1, miss.count), miss.last_at_unix_ms));
   }
+  HONE_RETURN_IF_ERROR(
+      database.Run("DELETE FROM misses WHERE rowid IN (SELECT rowid FROM misses"
+                   " ORDER BY last_at_unix_ms DESC, rowid DESC LIMIT -1 OFFSET ?1)",
+                   options_.misses_max));
   return transaction.Commit();
 }
 
-absl::StatusOr<std::vector<Miss>> SqliteStore::ListMisses(int limit) {
+absl::StatusOr<std::vector<Miss>> SqliteStore::ListMisses(const MissFilter& filter) {
   HONE_ASSIGN_OR_RETURN(const SqliteConnection::Turn turn, reader_.TakeTurn());
   HONE_ASSIGN_OR_RETURN(
       SqliteQuery query,
       turn.database().Query("SELECT template_name, template_digest, problem, architecture, policy,"
-                            " count, last_at_unix_ms FROM misses ORDER BY count DESC,"
-                            " template_digest, problem, architecture, policy LIMIT ?1",
-                            std::max(0, limit)));
+                            " tuning_key, bucket_key, count, last_at_unix_ms FROM misses"
+                            " WHERE (?1 = '' OR template_name = ?1) AND last_at_unix_ms >= ?2"
+                            " AND NOT EXISTS (SELECT 1 FROM winners w"
+                            "  WHERE w.tuning_key IN (misses.tuning_key, misses.bucket_key))"
+                            " ORDER BY count DESC, template_digest, problem, architecture, policy,"
+                            " tuning_key LIMIT ?3",
+                            filter.template_name, filter.since_unix_ms, std::max(0, filter.limit)));
   std::vector<Miss> misses;
   while (true) {
     HONE_ASSIGN_OR_RETURN(const bool row, query.Step());
@@ -146,8 +148,10 @@ absl::StatusOr<std::vector<Miss>> SqliteStore::ListMisses(int limit) {
                       .problem = query.Text(2),
                       .architecture = query.Text(3),
                       .policy = query.Text(4),
-                      .count = query.Int(5),
-                      .last_at_unix_ms = query.Int(6)});
+                      .tuning_key = query.Text(5),
+                      .bucket_key = query.Text(6),
+                      .count = query.Int(7),
+                      .last_at_unix_ms = query.Int(8)});
   }
 }
 

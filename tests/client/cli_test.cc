@@ -58,9 +58,10 @@ TEST_F(CliTest, HelpIsWrittenForPeople) {
   EXPECT_EQ(RunMain({"hone", "--help"}), kExitOk);
   EXPECT_THAT(out_, AllOf(HasSubstr("hone tune copy_1d T=F32 n=2^24"), HasSubstr("Exit codes"),
                           HasSubstr("explain-key")));
-  for (const char* command : {"status", "templates", "describe", "lint", "headers", "tune", "run",
-                              "get", "compile", "list", "show", "explain", "compare", "pin",
-                              "unpin", "invalidate", "explain-key", "export", "artifact"}) {
+  for (const char* command :
+       {"status", "templates",  "describe", "lint",        "headers", "tune",    "run",
+        "get",    "compile",    "list",     "show",        "explain", "compare", "pin",
+        "unpin",  "invalidate", "misses",   "explain-key", "export",  "artifact"}) {
     EXPECT_EQ(RunMain({"hone", command, "--help"}), kExitOk) << command;
     EXPECT_THAT(out_, HasSubstr(command));
   }
@@ -228,6 +229,49 @@ TEST_F(CliTest, HeadersListShowsWhatANameMeans) {
   EXPECT_THAT(out_, testing::ContainsRegex("cutlass +new\ncutlass +old +older"));
   EXPECT_EQ(Hone({"headers", "list", "-o", "json"}), kExitOk);
   EXPECT_THAT(out_, HasSubstr("\"current\": true"));
+}
+
+// scenario P35
+TEST_F(CliTest, MissesAreListedWithHowOftenAndWhen) {
+  v1::UntunedKey* miss = service().misses.add_misses();
+  miss->set_key("0123456789abcdef0123");
+  miss->set_template_name("copy_1d");
+  miss->set_problem("T=F32 n=64");
+  miss->set_architecture("sm_90a");
+  miss->set_policy(v1::FROZEN);
+  miss->set_count(1234);
+  EXPECT_EQ(Hone({"misses", "--since", "90m", "--template", "copy_1d", "--limit", "7"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("0123456789ab"), HasSubstr("T=F32 n=64"), HasSubstr("FROZEN"),
+                          HasSubstr("1234")));
+  EXPECT_EQ(service().misses_request.since_s(), 5400);
+  EXPECT_EQ(service().misses_request.template_name(), "copy_1d");
+  EXPECT_EQ(service().misses_request.limit(), 7);
+  EXPECT_EQ(Hone({"misses", "-o", "json"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("\"problem\": \"T=F32 n=64\""));
+  EXPECT_EQ(service().misses_request.since_s(), 24 * 3600);
+  service().misses.Clear();
+  EXPECT_EQ(Hone({"misses"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("within 24h"));
+  for (const char* wrong : {"yesterday", "0s", "-1h", "inf"}) {
+    EXPECT_EQ(Hone({"misses", std::string("--since=") + wrong}), kExitUsage) << wrong;
+    EXPECT_THAT(err_, AllOf(HasSubstr("--since"), HasSubstr(wrong)));
+  }
+}
+
+// scenario P35
+TEST_F(CliTest, GetNamesTheKeyThatMissedAndTheNearestTunedOnes) {
+  service().kernel.set_source(v1::DEFAULT);
+  service().kernel.set_key("fedcba9876543210fedc");
+  v1::NearKey* near = service().kernel.add_nearest_keys();
+  near->set_key("0123456789abcdef0123");
+  near->set_problem("T=F32 n=64");
+  near->set_architecture("sm_90a");
+  near->add_differs_in("device.sm_count");
+  near->add_differs_in("param.n");
+  EXPECT_EQ(Hone({"get", "copy_1d", "n=65"}), kExitOk);
+  EXPECT_THAT(out_, AllOf(HasSubstr("DEFAULT"), HasSubstr("fedcba9876543210fedc"),
+                          HasSubstr("0123456789ab T=F32 n=64 on sm_90a"),
+                          HasSubstr("differs in device.sm_count, param.n")));
 }
 
 TEST_F(CliTest, WrongOptionsOfATuneAreRefusedByName) {

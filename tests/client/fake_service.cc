@@ -258,6 +258,15 @@ grpc::Status FakeService::Invalidate(grpc::ServerContext* context,
   return entered;
 }
 
+grpc::Status FakeService::ListMisses(grpc::ServerContext* context,
+                                     const v1::ListMissesRequest* request,
+                                     v1::ListMissesResponse* response) {
+  grpc::Status entered = Enter("ListMisses", *context);
+  misses_request = *request;
+  if (entered.ok()) *response = misses;
+  return entered;
+}
+
 grpc::Status FakeService::ExplainKey(grpc::ServerContext* context, const v1::ExplainKeyRequest*,
                                      v1::ExplainKeyResponse* response) {
   grpc::Status entered = Enter("ExplainKey", *context);

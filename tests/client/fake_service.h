@@ -26,6 +26,8 @@ class FakeService : public v1::KernelService::Service {
   std::map<std::string, v1::DescribeTemplateResponse> described;
   std::vector<v1::TuningSummary> tunings;
   std::map<std::string, v1::GetTuningResponse> tuning;
+  v1::ListMissesResponse misses;
+  v1::ListMissesRequest misses_request;  // the last
   std::vector<v1::TuneEvent> tune_events;
   v1::CompileResponse compiled;
   v1::ExplainKeyResponse explained;
@@ -80,6 +82,8 @@ class FakeService : public v1::KernelService::Service {
   grpc::Status Unpin(grpc::ServerContext*, const v1::UnpinRequest*, v1::UnpinResponse*) override;
   grpc::Status Invalidate(grpc::ServerContext*, const v1::InvalidateRequest*,
                           v1::InvalidateResponse*) override;
+  grpc::Status ListMisses(grpc::ServerContext*, const v1::ListMissesRequest*,
+                          v1::ListMissesResponse*) override;
   grpc::Status ExplainKey(grpc::ServerContext*, const v1::ExplainKeyRequest*,
                           v1::ExplainKeyResponse*) override;
 

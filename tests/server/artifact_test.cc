@@ -46,6 +46,43 @@ class ArtifactTest : public ::testing::Test {
   TestServer server_;
 };
 
+// scenario P18
+TEST_F(ArtifactTest, WhatIsBeingSentIsNotEvicted) {
+  server_.store().SetBytesMax(10 << 20);
+  // More than the stream's buffers take, so that it is under way while the store fills up.
+  const std::string sha256 = Store(std::string(8 << 20, 'a'));
+  grpc::ClientContext context;
+  v1::GetArtifactRequest request;
+  request.set_sha256(sha256);
+  auto client = server_.Client();
+  auto reader = client->GetArtifact(&context, request);
+  v1::ArtifactChunk chunk;
+  ASSERT_TRUE(reader->Read(&chunk));
+  for (const char c : {'b', 'c', 'd'}) Store(std::string(1 << 20, c));
+  EXPECT_GT(server_.store().Room().evictions, 0);
+  EXPECT_TRUE(server_.store().GetArtifactBySha256(sha256)->has_value());
+  size_t bytes = chunk.data().size();
+  while (reader->Read(&chunk)) bytes += chunk.data().size();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(bytes, size_t{8} << 20);
+}
+
+// scenario P18
+TEST_F(ArtifactTest, AKernelAnsweredFromMemoryIsFetchedAfterItsEviction) {
+  v1::GetKernelRequest request = FromText<v1::GetKernelRequest>(
+      "template { name: 'copy' } params { key: 'n' value { integer: 1000 } } inline_bytes_max: -1");
+  v1::GetKernelResponse answer;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(server_.Client()->GetKernel(&context, request, &answer).ok());
+  }
+  const std::string& sha256 = answer.kernel().variants(0).artifact().sha256();
+  ASSERT_TRUE(server_.store().QuarantineArtifact(sha256).ok());
+  const Fetched fetched = Fetch(sha256);
+  ASSERT_TRUE(fetched.status.ok()) << fetched.status.error_message();
+  EXPECT_EQ(Sha256Hex(fetched.bytes), sha256);
+}
+
 // scenario P40
 TEST_F(ArtifactTest, SevenMegabytesReachAnUntunedClientInChunks) {
   std::string bytes(7'000'001, '\0');

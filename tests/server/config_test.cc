@@ -47,6 +47,30 @@ TEST_F(ConfigTest, DefaultsKeepTheCacheInTheHomeDirectory) {
   EXPECT_EQ(outcome.config.device, DeviceChoice::kAuto);
 }
 
+// scenario P18
+TEST_F(ConfigTest, TheStoresBoundTakesUnits) {
+  EXPECT_EQ(Load({}).config.store_bytes_max, 10'000'000'000);
+  const std::map<std::string, int64_t> sizes = {{"0", 0},
+                                                {"67108864", 64 << 20},
+                                                {"64MiB", 64 << 20},
+                                                {"500MB", 500'000'000},
+                                                {"2 GiB", int64_t{2} << 30},
+                                                {"1TB", 1'000'000'000'000}};
+  for (const auto& [text, bytes] : sizes) {
+    const ConfigOutcome outcome = Load({"--store-max-bytes", text});
+    ASSERT_FALSE(outcome.exit_code.has_value()) << outcome.text;
+    EXPECT_EQ(outcome.config.store_bytes_max, bytes) << text;
+  }
+  for (const char* wrong : {"-1", "1", "1MB", "ten", "5XB", "9999999TiB", "MB", "1.5GB"}) {
+    const ConfigOutcome outcome = Load({"--store-max-bytes", wrong});
+    EXPECT_EQ(outcome.exit_code, kExitUsage) << wrong;
+    EXPECT_THAT(outcome.text,
+                AllOf(HasSubstr("--store-max-bytes"), HasSubstr(wrong), HasSubstr("16777216")));
+  }
+  variables_["HONE_COMPILE_LOG_BYTES"] = "64KiB";
+  EXPECT_EQ(Load({}).config.compile_log_bytes, 64 << 10);
+}
+
 TEST_F(ConfigTest, XdgCacheHomeGoesBeforeHome) {
   variables_["XDG_CACHE_HOME"] = "/caches";
   EXPECT_EQ(Load({}).config.cache_dir, "/caches/hone");

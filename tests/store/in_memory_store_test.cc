@@ -1,6 +1,7 @@
 #include "tests/testing/in_memory_store.h"
 
 #include "tests/store/kernel_store_contract.h"
+#include "tests/store/kernel_store_room_contract.h"
 #include "tests/store/served_contract.h"
 
 namespace hone {
@@ -10,6 +11,7 @@ class InMemoryStoreUnderTest : public StoreUnderTest {
  public:
   KernelStore& store() override { return store_; }
   void Restart() override {}
+  void Bound(int64_t bytes_max) override { store_.SetBytesMax(bytes_max); }
   void CorruptArtifact(const std::string& sha256) override { store_.CorruptArtifact(sha256); }
 
  private:

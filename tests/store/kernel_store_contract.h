@@ -25,6 +25,8 @@ class StoreUnderTest {
   virtual KernelStore& store() = 0;
   // Ends the store and starts it again over what it kept; nothing for a store in memory.
   virtual void Restart() = 0;
+  // Restart with a bound on the store's size.
+  virtual void Bound(int64_t bytes_max) = 0;
   // Damages the stored bytes behind the store's back.
   virtual void CorruptArtifact(const std::string& sha256) = 0;
 };
@@ -35,6 +37,19 @@ class KernelStoreContract : public testing::TestWithParam<StoreFactory> {
  protected:
   KernelStore& store() { return under_test_->store(); }
   void Restart() { under_test_->Restart(); }
+  void Bound(int64_t bytes_max) { under_test_->Bound(bytes_max); }
+
+  // A quarter of a MiB of its own under the key `name`; returns its hash.
+  std::string PutLarge(const std::string& name) {
+    const Artifact artifact = SampleArtifact(name + std::string(256 << 10, 'k'));
+    EXPECT_THAT(store().PutArtifact(SampleKey(name), artifact), IsOk());
+    return artifact.sha256;
+  }
+  bool Has(const std::string& name) {
+    const auto found = store().GetArtifact(SampleKey(name).id());
+    EXPECT_THAT(found, IsOk());
+    return found.ok() && found->has_value();
+  }
   void CorruptArtifact(const std::string& sha256) { under_test_->CorruptArtifact(sha256); }
 
   std::vector<std::string> Configs(const std::string& tuning_key) {
@@ -410,14 +425,16 @@ TEST_P(KernelStoreContract, CountsMisses) {
   frequent.last_at_unix_ms += 50;
   ASSERT_THAT(store().RecordMiss(frequent), IsOk());
   Restart();
-  const auto misses = store().ListMisses(10);
+  const auto misses = store().ListMisses({});
   ASSERT_THAT(misses, IsOkAndHolds(testing::SizeIs(2)));
   EXPECT_EQ((*misses)[0].problem, "n=2");
   EXPECT_EQ((*misses)[0].count, 5);
   EXPECT_EQ((*misses)[0].last_at_unix_ms, frequent.last_at_unix_ms);
   EXPECT_EQ((*misses)[0].template_name, frequent.template_name);
   EXPECT_EQ((*misses)[1].count, 1);
-  EXPECT_THAT(store().ListMisses(1), IsOkAndHolds(testing::SizeIs(1)));
+  EXPECT_EQ((*misses)[0].tuning_key, frequent.tuning_key);
+  EXPECT_EQ((*misses)[0].bucket_key, frequent.bucket_key);
+  EXPECT_THAT(store().ListMisses({.limit = 1}), IsOkAndHolds(testing::SizeIs(1)));
 }
 
 TEST_P(KernelStoreContract, KeepsTheLastCeilingsOfADevice) {
@@ -471,7 +488,7 @@ TEST_P(KernelStoreContract, ManyThreadsLoseNothing) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(Configs("t").size(), static_cast<size_t>(kThreads * kEach));
-  EXPECT_EQ((*store().ListMisses(1))[0].count, kThreads * kEach);
+  EXPECT_EQ((*store().ListMisses({}))[0].count, kThreads * kEach);
   EXPECT_EQ((*store().GetArtifact(SampleKey("3105").id()))->bytes, "3105");
 }
 

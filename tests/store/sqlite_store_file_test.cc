@@ -277,7 +277,12 @@ TEST_F(SqliteFileTest, OpensTheGoldenFileOfSchema1) {
   EXPECT_THAT(store.PutPin(SamplePin("golden", "X=1 Y=2")), IsOkAndHolds(2u));
   EXPECT_EQ(store.ListTemplates()->front().encoded, "text");
   EXPECT_EQ((*store.GetHeaderSet("headers"))->front().content, "#pragma once\n");
-  EXPECT_EQ(store.ListMisses(1)->front().problem, "n=1");
+  EXPECT_EQ(store.ListMisses({})->front().problem, "n=1");
+  // What schema 2 added.
+  EXPECT_EQ(store.open_report().migrated_from, 1);
+  EXPECT_EQ(store.ListMisses({})->front().tuning_key, "");
+  EXPECT_THAT(OpenBehind(path_)->QueryInt("SELECT size_bytes FROM artifact_uses"),
+              IsOkAndHolds(static_cast<int64_t>(artifact.bytes.size())));
 }
 
 }  // namespace

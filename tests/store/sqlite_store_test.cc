@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/store/kernel_store_contract.h"
+#include "tests/store/kernel_store_room_contract.h"
 #include "tests/store/served_contract.h"
 #include "tests/store/temporary_store.h"
 
@@ -26,6 +27,10 @@ class SqliteStoreUnderTest : public StoreUnderTest {
     store_.reset();
     Open();
   }
+  void Bound(int64_t bytes_max) override {
+    bytes_max_ = bytes_max;
+    Restart();
+  }
   void CorruptArtifact(const std::string& sha256) override {
     EXPECT_THAT(OpenBehind(directory_ / "hone.db")
                     ->Run("UPDATE artifacts SET bytes = CAST(x'00' || substr(bytes, 2) AS BLOB)"
@@ -36,10 +41,11 @@ class SqliteStoreUnderTest : public StoreUnderTest {
 
  private:
   void Open() {
-    store_ = OpenOrDie({.path = directory_ / "hone.db"});
+    store_ = OpenOrDie({.path = directory_ / "hone.db", .bytes_max = bytes_max_});
     EXPECT_EQ(store_->open_report().damage, "");
   }
   TemporaryDirectory directory_;
+  int64_t bytes_max_ = 0;
   std::unique_ptr<SqliteStore> store_;
 };
 
@@ -93,7 +99,7 @@ TEST_F(SqliteStoreTest, MissesNotSeenForLongestMakeRoom) {
     miss.last_at_unix_ms = 1000 - i;  // the first recorded was seen last
     ASSERT_THAT(store->RecordMiss(miss), IsOk());
   }
-  const auto misses = store->ListMisses(10);
+  const auto misses = store->ListMisses({});
   ASSERT_THAT(misses, IsOk());
   std::vector<std::string> problems;
   for (const Miss& miss : *misses) problems.push_back(miss.problem);

@@ -80,7 +80,11 @@ absl::Status InMemoryStore::PutArtifact(const Key& key, const Artifact& artifact
         absl::StrCat("artifact.sha256 is '", artifact.sha256, "', but the bytes hash to ", actual));
   }
   HONE_RETURN_IF_ERROR(CheckPut());
+  if (!bytes_.contains(actual)) {
+    HONE_RETURN_IF_ERROR(MakeRoom(static_cast<int64_t>(artifact.bytes.size())));
+  }
   bytes_[actual] = artifact.bytes;
+  used_[actual] = ++sequence_;
   Artifact description = artifact;
   description.bytes.clear();
   artifacts_[key.id()] = {++sequence_, std::move(description)};
@@ -97,6 +101,7 @@ absl::StatusOr<std::optional<Artifact>> InMemoryStore::Read(const std::string& s
     return absl::DataLossError(absl::StrCat("artifact ", sha256, " is damaged: its bytes hash to ",
                                             actual, "; it has been dropped"));
   }
+  used_[sha256] = ++sequence_;
   return artifact;
 }
 
@@ -139,6 +144,7 @@ absl::Status InMemoryStore::QuarantineArtifact(const std::string& sha256) {
 void InMemoryStore::Drop(const std::string& sha256) {
   std::erase_if(artifacts_, [&](const auto& row) { return row.second.second.sha256 == sha256; });
   bytes_.erase(sha256);
+  used_.erase(sha256);
 }
 
 absl::StatusOr<std::string> InMemoryStore::PutLog(const std::string& log, int64_t truncated_bytes) {
@@ -435,32 +441,87 @@ absl::StatusOr<std::vector<StoredHeaderSet>> InMemoryStore::ListHeaderSets() {
   return sets;
 }
 
-absl::Status InMemoryStore::RecordMiss(const Miss& miss) {
+absl::Status InMemoryStore::RecordMisses(const std::vector<Miss>& misses) {
   MutexLock lock(&mutex_);
-  ++counters_.misses_recorded;
+  ++counters_.miss_puts;
   HONE_RETURN_IF_ERROR(CheckPut());
-  const auto [row, inserted] = misses_.try_emplace(
-      {miss.template_digest, miss.problem, miss.architecture, miss.policy}, miss);
-  row->second.count = (inserted ? 0 : row->second.count) + std::max<int64_t>(1, miss.count);
-  row->second.last_at_unix_ms = std::max(row->second.last_at_unix_ms, miss.last_at_unix_ms);
+  for (const Miss& miss : misses) {
+    const auto [row, inserted] = misses_.try_emplace(
+        {miss.template_digest, miss.problem, miss.architecture, miss.policy, miss.tuning_key},
+        miss);
+    row->second.count = (inserted ? 0 : row->second.count) + std::max<int64_t>(1, miss.count);
+    row->second.last_at_unix_ms = std::max(row->second.last_at_unix_ms, miss.last_at_unix_ms);
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Miss>> InMemoryStore::ListMisses(int limit) {
+absl::StatusOr<std::vector<Miss>> InMemoryStore::ListMisses(const MissFilter& filter) {
   MutexLock lock(&mutex_);
   HONE_RETURN_IF_ERROR(fail_gets_);
   std::vector<Miss> misses;
-  for (const auto& [key, miss] : misses_) misses.push_back(miss);
+  for (const auto& [key, miss] : misses_) {
+    if (!filter.template_name.empty() && miss.template_name != filter.template_name) continue;
+    if (miss.last_at_unix_ms < filter.since_unix_ms) continue;
+    if (HasWinner(miss.tuning_key) || HasWinner(miss.bucket_key)) continue;
+    misses.push_back(miss);
+  }
   std::stable_sort(misses.begin(), misses.end(),
                    [](const Miss& a, const Miss& b) { return a.count > b.count; });
-  if (misses.size() > static_cast<size_t>(std::max(0, limit))) {
-    misses.resize(static_cast<size_t>(std::max(0, limit)));
-  }
+  const auto limit = static_cast<size_t>(std::max(0, filter.limit));
+  if (misses.size() > limit) misses.resize(limit);
   return misses;
 }
 
 absl::StatusOr<int64_t> InMemoryStore::SizeBytes() {
   MutexLock lock(&mutex_);
+  return Size();
+}
+
+void InMemoryStore::SetBytesMax(int64_t bytes_max) {
+  MutexLock lock(&mutex_);
+  room_.bytes_max = bytes_max;
+}
+
+StoreRoom InMemoryStore::Room() {
+  MutexLock lock(&mutex_);
+  return room_;
+}
+
+void InMemoryStore::NoteUse(const std::string& sha256) {
+  MutexLock lock(&mutex_);
+  if (bytes_.contains(sha256)) used_[sha256] = ++sequence_;
+}
+
+bool InMemoryStore::IsWinners(const std::string& sha256) const {
+  for (const auto& [key, winner] : winners_) {
+    for (const WinnerVariant& variant : winner.variants) {
+      if (variant.artifact_sha256 == sha256) return true;
+    }
+  }
+  return false;
+}
+
+absl::Status InMemoryStore::MakeRoom(int64_t bytes) {
+  room_.exhausted = false;
+  while (room_.bytes_max > 0 && Size() + bytes > room_.bytes_max) {
+    std::map<int64_t, std::string> oldest;
+    for (const auto& [sha256, use] : used_) {
+      if (!IsWinners(sha256) && !uses_.IsHeld(sha256)) oldest[use] = sha256;
+    }
+    if (oldest.empty()) {
+      room_.exhausted = true;
+      return absl::ResourceExhaustedError(absl::StrCat("the store may take ", room_.bytes_max,
+                                                       " bytes, and ", bytes, " more do not fit"));
+    }
+    const std::string evicted = oldest.begin()->second;
+    ++room_.evictions;
+    room_.evicted_bytes += static_cast<int64_t>(bytes_.at(evicted).size());
+    Drop(evicted);
+  }
+  return absl::OkStatus();
+}
+
+int64_t InMemoryStore::Size() const {
   int64_t bytes = 0;
   for (const auto& [sha256, blob] : bytes_) bytes += static_cast<int64_t>(blob.size());
   for (const auto& [id, log] : logs_) bytes += static_cast<int64_t>(log.first.size());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/mutex.h"
+#include "runtime/store/artifact_uses.h"
 #include "runtime/store/kernel_store.h"
 
 namespace hone {
@@ -29,7 +30,7 @@ class InMemoryStore : public KernelStore {
     int64_t winner_puts = 0;
     int64_t winner_gets = 0;
     int64_t template_puts = 0;
-    int64_t misses_recorded = 0;
+    int64_t miss_puts = 0;
   };
 
   InMemoryStore();
@@ -45,6 +46,9 @@ class InMemoryStore : public KernelStore {
   // Flips a bit of the stored bytes; reading them is then DATA_LOSS. REQUIRES: they exist.
   void CorruptArtifact(const std::string& sha256);
   Counters counters() const;
+
+  // A bound on SizeBytes(), kept by every later PutArtifact; 0: none.
+  void SetBytesMax(int64_t bytes_max);
 
   // ---- KernelStore.
   absl::Status PutArtifact(const Key& key, const Artifact& artifact) override;
@@ -86,9 +90,14 @@ class InMemoryStore : public KernelStore {
   absl::StatusOr<std::optional<std::string>> FindHeaderSet(
       const std::string& name_or_digest) override;
   absl::StatusOr<std::vector<StoredHeaderSet>> ListHeaderSets() override;
-  absl::Status RecordMiss(const Miss& miss) override;
-  absl::StatusOr<std::vector<Miss>> ListMisses(int limit) override;
+  absl::Status RecordMisses(const std::vector<Miss>& misses) override;
+  absl::StatusOr<std::vector<Miss>> ListMisses(const MissFilter& filter) override;
   absl::StatusOr<int64_t> SizeBytes() override;
+  StoreRoom Room() override;
+  void NoteUse(const std::string& sha256) override;
+  std::shared_ptr<const void> Hold(const std::string& sha256) override {
+    return uses_.Hold(sha256);
+  }
 
  private:
   struct Tuning {
@@ -101,10 +110,14 @@ class InMemoryStore : public KernelStore {
     int64_t sequence = 0;
   };
   using WinnerKey = std::tuple<std::string, std::string, Numerics>;
-  using MissKey = std::tuple<std::string, std::string, std::string, std::string>;
+  using MissKey = std::tuple<std::string, std::string, std::string, std::string, std::string>;
 
   void Drop(const std::string& sha256) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckPut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t Size() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Evicts until `bytes` more fit.
+  absl::Status MakeRoom(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsWinners(const std::string& sha256) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::optional<Artifact>> Read(const std::string& sha256,
                                                const Artifact& description)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -128,6 +141,9 @@ class InMemoryStore : public KernelStore {
   std::map<std::string, HeaderSet> header_sets_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, DeviceCeilings> ceilings_ ABSL_GUARDED_BY(mutex_);  // by device
   std::map<MissKey, Miss> misses_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t> used_ ABSL_GUARDED_BY(mutex_);  // the order of last uses
+  StoreRoom room_ ABSL_GUARDED_BY(mutex_);
+  ArtifactUses uses_;  // for its holds
   int64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -118,6 +118,8 @@ class Client {
                                       const std::string& reason) const;
   absl::StatusOr<v1::UnpinResponse> Unpin(const std::string& key) const;
   absl::StatusOr<v1::InvalidateResponse> Invalidate(const v1::InvalidateRequest& request) const;
+  // What was asked for and is not tuned, most frequent first.
+  absl::StatusOr<v1::ListMissesResponse> ListMisses(const v1::ListMissesRequest& request) const;
   absl::StatusOr<v1::ExplainKeyResponse> ExplainKey(const v1::ExplainKeyRequest& request) const;
 
   // Blocks; ends with OK when `on_event` returns false, else with the call's error.
