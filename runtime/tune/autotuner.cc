@@ -238,10 +238,13 @@ class TuneSession {
     return profiler_.Begin(*problem);
   }
 
-  // The default first: without a reference the others are compared with it.
+  // The default first: without a reference the others are compared with it. One that is known
+  // already and only races again waits for what is missing.
   std::optional<Config> PutDefaultFirst() {
     const auto found = default_ ? std::find(work_.begin(), work_.end(), *default_) : work_.end();
     if (found == work_.end()) return std::nullopt;
+    const bool has_reference = !spec_.kernel_template->spec().checks.empty();
+    if (has_reference && entries_.contains(*default_)) return std::nullopt;
     std::rotate(work_.begin(), found, found + 1);
     return default_;
   }
