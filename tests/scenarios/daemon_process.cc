@@ -49,6 +49,13 @@ absl::StatusOr<std::unique_ptr<DaemonProcess>> DaemonProcess::Launch(const std::
       "--kernels",   options.kernels.empty() ? Variable("HONE_KERNELS") : options.kernels,
       "--device",    options.device};
   spawn.arguments.insert(spawn.arguments.end(), options.arguments.begin(), options.arguments.end());
+  if (options.file_limit > 0) {
+    spawn.arguments.insert(
+        spawn.arguments.begin(),
+        {"-c", absl::StrCat("ulimit -n ", options.file_limit, " && exec \"$0\" \"$@\""),
+         spawn.program});
+    spawn.program = "/bin/sh";
+  }
   spawn.environment = EnvironmentWithout({"HONE_", "XDG_"});
   spawn.environment->insert(spawn.environment->end(), options.environment.begin(),
                             options.environment.end());

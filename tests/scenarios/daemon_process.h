@@ -24,6 +24,7 @@ struct DaemonOptions {
   std::vector<std::string> environment;  // NAME=value, besides what is needed to run
   std::string device = "cpu";
   std::string kernels;  // the catalog; empty: hone's own
+  int file_limit = 0;   // of open files, soft and hard; 0: this process's
 };
 
 // One daemon's life. Its directory (cache, socket) outlives it when the caller keeps it.
