@@ -157,7 +157,7 @@ absl::StatusOr<std::string> Bytes(const Client& client, const Chosen& chosen,
   return chosen.artifact.bytes;
 }
 
-absl::Status Run(const Environment& environment, const ArtifactOptions& options) {
+absl::Status RunArtifact(const Environment& environment, const ArtifactOptions& options) {
   if (options.log + options.sass + options.ptx > 1) {
     return UsageError("give one of --log, --sass and --ptx");
   }
@@ -197,7 +197,7 @@ void AddArtifact(CLI::App& app, Environment& environment) {
                     "PTX; of a candidate that was compiled to a cubin, from its template");
   command->add_flag("--log", options->log, "Print the compile log with this id");
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] { return RunArtifact(environment, *options); };
   });
 }
 

@@ -58,7 +58,7 @@ absl::Status CompareProblem(const Environment& environment, const Client& client
   return absl::OkStatus();
 }
 
-absl::Status Run(const Environment& environment, const std::vector<std::string>& arguments) {
+absl::Status RunCompare(const Environment& environment, const std::vector<std::string>& arguments) {
   const bool keys =
       arguments.size() == 2 && LooksLikeKey(arguments[0]) && LooksLikeKey(arguments[1]);
   if (!keys && LooksLikeKey(arguments[0]) && arguments.size() > 1) {
@@ -83,7 +83,7 @@ void AddCompare(CLI::App& app, Environment& environment) {
                    "that must be equal")
       ->required();
   command->callback([&environment, arguments] {
-    environment.action = [&environment, arguments] { return Run(environment, *arguments); };
+    environment.action = [&environment, arguments] { return RunCompare(environment, *arguments); };
   });
 }
 

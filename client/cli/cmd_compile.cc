@@ -47,7 +47,7 @@ absl::StatusOr<v1::SourceFile> ReadHeader(const std::string& argument) {
   return file;
 }
 
-absl::StatusOr<v1::CompileRequest> MakeRequest(const CompileOptions& options) {
+absl::StatusOr<v1::CompileRequest> MakeCompileRequest(const CompileOptions& options) {
   v1::CompileRequest request;
   HONE_ASSIGN_OR_RETURN(*request.mutable_source(), ReadFile(options.file));
   request.set_name(BaseName(options.file));
@@ -82,8 +82,8 @@ void Print(const v1::CompiledArtifact& artifact) {
   if (!artifact.log().empty()) std::cout << artifact.log() << "\n";
 }
 
-absl::Status Run(const Environment& environment, const CompileOptions& options) {
-  HONE_ASSIGN_OR_RETURN(const v1::CompileRequest request, MakeRequest(options));
+absl::Status RunCompile(const Environment& environment, const CompileOptions& options) {
+  HONE_ASSIGN_OR_RETURN(const v1::CompileRequest request, MakeCompileRequest(options));
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const v1::CompileResponse reply, client.Compile(request));
   if (environment.json) return PrintJson(reply);
@@ -123,7 +123,7 @@ void AddCompile(CLI::App& app, Environment& environment) {
   command->add_option("--driver", options->driver_version,
                       "CUDA driver that will load the binary, for example 12040 for 12.4");
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] { return RunCompile(environment, *options); };
   });
 }
 

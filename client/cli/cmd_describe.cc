@@ -127,7 +127,7 @@ std::string Example(const v1::KernelTemplate& kernel) {
   return line;
 }
 
-absl::Status Run(const Environment& environment, const std::string& name) {
+absl::Status RunDescribe(const Environment& environment, const std::string& name) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(v1::DescribeTemplateResponse reply, client.DescribeTemplate(name));
   if (environment.json) return PrintJson(reply);
@@ -152,7 +152,7 @@ void AddDescribe(CLI::App& app, Environment& environment) {
   auto name = std::make_shared<std::string>();
   command->add_option("NAME", *name, "Template")->required();
   command->callback([&environment, name] {
-    environment.action = [&environment, name] { return Run(environment, *name); };
+    environment.action = [&environment, name] { return RunDescribe(environment, *name); };
   });
 }
 

@@ -12,8 +12,8 @@
 namespace hone::cli {
 namespace {
 
-absl::Status Run(const Environment& environment, const ProblemOptions& problem,
-                 const std::string& config) {
+absl::Status RunExplain(const Environment& environment, const ProblemOptions& problem,
+                        const std::string& config) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const std::string key, TuningKeyOf(client, problem));
   const absl::StatusOr<v1::ExplainTuningResponse> reply = client.ExplainTuning(key, config);
@@ -37,7 +37,7 @@ void AddExplain(CLI::App& app, Environment& environment) {
                       "example 'ORDER=1'");
   command->callback([&environment, problem, config] {
     environment.action = [&environment, problem, config] {
-      return Run(environment, *problem, *config);
+      return RunExplain(environment, *problem, *config);
     };
   });
 }

@@ -18,7 +18,7 @@ void PrintKey(const std::string& title, const std::string& key,
   std::cout << "\n";
 }
 
-absl::Status Run(const Environment& environment, const ProblemOptions& problem) {
+absl::Status RunExplainKey(const Environment& environment, const ProblemOptions& problem) {
   HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyRequest request, problem.ToExplainKeyRequest());
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const v1::ExplainKeyResponse reply, client.ExplainKey(request));
@@ -37,7 +37,7 @@ void AddExplainKey(CLI::App& app, Environment& environment) {
   command->group("Results");
   auto problem = AddProblemOptions(*command, "NAME", "Template");
   command->callback([&environment, problem] {
-    environment.action = [&environment, problem] { return Run(environment, *problem); };
+    environment.action = [&environment, problem] { return RunExplainKey(environment, *problem); };
   });
 }
 

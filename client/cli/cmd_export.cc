@@ -86,7 +86,7 @@ absl::StatusOr<size_t> WinnerIn(const Kernel& kernel, const v1::TuningSummary& s
       summary.winner().config(), ", which the key's winner is"));
 }
 
-absl::Status Run(const Environment& environment, const ExportOptions& options) {
+absl::Status RunExport(const Environment& environment, const ExportOptions& options) {
   if (!options.repro) return UsageError("say what to export: --repro");
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const std::string key, TuningKeyOf(client, *options.problem));
@@ -137,7 +137,7 @@ void AddExport(CLI::App& app, Environment& environment) {
       ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str();
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] { return RunExport(environment, *options); };
   });
 }
 

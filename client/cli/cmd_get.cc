@@ -64,7 +64,7 @@ void PrintNearKeys(const v1::GetKernelResponse& reply) {
   }
 }
 
-absl::Status Run(const Environment& environment, const GetOptions& options) {
+absl::Status RunGet(const Environment& environment, const GetOptions& options) {
   v1::GetKernelRequest request;
   request.mutable_template_()->set_name(options.problem->name);
   HONE_ASSIGN_OR_RETURN(const Params params, ParseParams(options.problem->assignments));
@@ -116,7 +116,7 @@ void AddGet(CLI::App& app, Environment& environment) {
       ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str();
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] { return RunGet(environment, *options); };
   });
 }
 

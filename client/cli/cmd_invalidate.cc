@@ -29,7 +29,7 @@ std::string Count(int64_t count, const std::string& one, const std::string& many
   return absl::StrCat(count, " ", count == 1 ? one : many);
 }
 
-absl::Status Run(const Environment& environment, v1::InvalidateRequest request) {
+absl::Status RunInvalidate(const Environment& environment, v1::InvalidateRequest request) {
   if (request.template_name().empty() && request.device_key().empty() && request.driver().empty() &&
       request.compiler_build().empty()) {
     return UsageError("give at least one of --template, --device, --driver and --compiler");
@@ -75,7 +75,7 @@ void AddInvalidate(CLI::App& app, Environment& environment) {
   command->callback([&environment, request, dry_run] {
     environment.action = [&environment, request, dry_run] {
       request->set_dry_run(*dry_run);
-      return Run(environment, *request);
+      return RunInvalidate(environment, *request);
     };
   });
 }

@@ -29,7 +29,7 @@ absl::StatusOr<v1::RegisterTemplateResponse> LintOne(const Client& client,
   return reply;
 }
 
-absl::Status Run(const Environment& environment, const std::vector<std::string>& arguments) {
+absl::Status RunLint(const Environment& environment, const std::vector<std::string>& arguments) {
   std::vector<std::string> paths;
   for (const std::string& argument : arguments) {
     for (std::string& path : FindTemplates(argument)) paths.push_back(std::move(path));
@@ -70,7 +70,7 @@ void AddLint(CLI::App& app, Environment& environment) {
           "Directories with a template.pbtxt, such files, or directories of such directories")
       ->required();
   command->callback([&environment, paths] {
-    environment.action = [&environment, paths] { return Run(environment, *paths); };
+    environment.action = [&environment, paths] { return RunLint(environment, *paths); };
   });
 }
 

@@ -40,7 +40,7 @@ std::vector<std::string> Row(const v1::TuningSummary& tuning) {
           Note(tuning)};
 }
 
-absl::Status Run(const Environment& environment, const std::string& name, int limit) {
+absl::Status RunList(const Environment& environment, const std::string& name, int limit) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const std::vector<v1::TuningSummary> tunings,
                         client.ListTunings(name, limit));
@@ -86,7 +86,7 @@ void AddList(CLI::App& app, Environment& environment) {
       ->capture_default_str();
   command->callback([&environment, options] {
     environment.action = [&environment, options] {
-      return Run(environment, options->name, options->limit);
+      return RunList(environment, options->name, options->limit);
     };
   });
 }

@@ -30,7 +30,7 @@ absl::StatusOr<int64_t> SecondsIn(const std::string& text) {
   return absl::ToInt64Seconds(since);
 }
 
-absl::Status Run(const Environment& environment, const MissesOptions& options) {
+absl::Status RunMisses(const Environment& environment, const MissesOptions& options) {
   v1::ListMissesRequest request;
   HONE_ASSIGN_OR_RETURN(const int64_t since_s, SecondsIn(options.since));
   request.set_since_s(since_s);
@@ -75,7 +75,7 @@ void AddMisses(CLI::App& app, Environment& environment) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] { return RunMisses(environment, *options); };
   });
 }
 

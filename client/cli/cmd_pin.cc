@@ -17,7 +17,7 @@ struct PinOptions {
   std::string reason;
 };
 
-absl::Status Run(const Environment& environment, const PinOptions& options) {
+absl::Status RunPin(const Environment& environment, const PinOptions& options) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(
       const v1::PinResponse reply,
@@ -50,7 +50,7 @@ void AddPin(CLI::App& app, Environment& environment) {
                       "A measured config, for example XBLOCK=256 VEC=4 (default: the winner)");
   command->add_option("--reason", options->reason, "For those who find the pin later");
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] { return RunPin(environment, *options); };
   });
 }
 

@@ -14,13 +14,13 @@
 namespace hone::cli {
 namespace {
 
-struct Options {
+struct ReplayCommandOptions {
   std::string path;
   ReplayOptions replay;
 };
 
 // [{"evaluations": 10, "mean_fraction": 0.5594}, ...]
-void PrintJson(const ReplayResult& result) {
+void PrintReplayJson(const ReplayResult& result) {
   std::string text;
   for (const ReplayPoint& point : result.points) {
     absl::StrAppendFormat(&text, "%s{\"evaluations\": %d, \"mean_fraction\": %.4f}",
@@ -29,7 +29,7 @@ void PrintJson(const ReplayResult& result) {
   std::cout << "[" << text << "]\n";
 }
 
-void PrintTable(const ReplayResult& result) {
+void PrintReplayTable(const ReplayResult& result) {
   Table table({{.title = "evaluations", .right = true},
                {.title = "mean", .right = true},
                {.title = "9 of 10", .right = true},
@@ -46,9 +46,9 @@ void PrintTable(const ReplayResult& result) {
                    result.next_ms_mean, result.next_ms_max);
 }
 
-absl::Status Run(const Environment& environment, const Options& options) {
+absl::Status RunReplay(const Environment& environment, const ReplayCommandOptions& options) {
   HONE_ASSIGN_OR_RETURN(const ReplayResult result, ReplayFile(options.path, options.replay));
-  environment.json ? PrintJson(result) : PrintTable(result);
+  environment.json ? PrintReplayJson(result) : PrintReplayTable(result);
   return absl::OkStatus();
 }
 
@@ -58,7 +58,7 @@ void AddReplay(CLI::App& app, Environment& environment) {
   CLI::App* command = app.add_subcommand(
       "replay", "Try a search strategy on a space that was measured completely (T4 results)");
   command->group("Templates");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReplayCommandOptions>();
   command->add_option("FILE", options->path, "T4 results as JSON, plain or compressed by gzip")
       ->required();
   command->add_option("--strategy", options->replay.strategy,
@@ -73,7 +73,7 @@ void AddReplay(CLI::App& app, Environment& environment) {
   command->add_option("--threads", options->replay.threads, "Runs at a time (default: the cores)")
       ->check(CLI::PositiveNumber);
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] { return RunReplay(environment, *options); };
   });
 }
 

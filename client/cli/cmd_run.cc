@@ -178,7 +178,7 @@ absl::Status Verify(const Client& client, RunDevice& device, const Kernel& kerne
   return absl::OkStatus();
 }
 
-absl::Status Run(const Environment& environment, const RunOptions& options) {
+absl::Status RunKernelCommand(const Environment& environment, const RunOptions& options) {
   // Whoever asks for a run on the CPU device wants the daemon's code to run here.
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect(/*enable_cpu_device=*/true));
   HONE_ASSIGN_OR_RETURN(const Asked asked, Ask(client, *options.problem));
@@ -233,7 +233,9 @@ void AddRun(CLI::App& app, Environment& environment) {
       ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str();
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] {
+      return RunKernelCommand(environment, *options);
+    };
   });
 }
 

@@ -127,7 +127,7 @@ void PrintNotes(const v1::TuningSummary& summary) {
   }
 }
 
-absl::Status Run(const Environment& environment, const ProblemOptions& problem, bool all) {
+absl::Status RunShow(const Environment& environment, const ProblemOptions& problem, bool all) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const std::string key, TuningKeyOf(client, problem));
   const absl::StatusOr<v1::GetTuningResponse> tuning = client.GetTuning(key);
@@ -158,7 +158,9 @@ void AddShow(CLI::App& app, Environment& environment) {
   auto all = std::make_shared<bool>(false);
   command->add_flag("--all", *all, "Also each point that a constraint excludes");
   command->callback([&environment, problem, all] {
-    environment.action = [&environment, problem, all] { return Run(environment, *problem, *all); };
+    environment.action = [&environment, problem, all] {
+      return RunShow(environment, *problem, *all);
+    };
   });
 }
 

@@ -53,7 +53,7 @@ void PrintCounters(const v1::GetStatusResponse& status) {
   if (!table.empty()) std::cout << "\n" << table.Text();
 }
 
-absl::Status Run(const Environment& environment) {
+absl::Status RunStatus(const Environment& environment) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client.GetStatus());
   if (environment.json) return PrintJson(status);
@@ -81,7 +81,7 @@ void AddStatus(CLI::App& app, Environment& environment) {
   CLI::App* command = app.add_subcommand("status", "How the daemon is: devices, compilers, store");
   command->group("Daemon");
   command->callback(
-      [&environment] { environment.action = [&environment] { return Run(environment); }; });
+      [&environment] { environment.action = [&environment] { return RunStatus(environment); }; });
 }
 
 }  // namespace hone::cli

@@ -11,7 +11,7 @@
 namespace hone::cli {
 namespace {
 
-absl::Status Run(const Environment& environment) {
+absl::Status RunTemplates(const Environment& environment) {
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
   HONE_ASSIGN_OR_RETURN(const v1::ListTemplatesResponse reply, client.ListTemplates());
   if (environment.json) return PrintJson(reply);
@@ -36,8 +36,9 @@ absl::Status Run(const Environment& environment) {
 void AddTemplates(CLI::App& app, Environment& environment) {
   CLI::App* command = app.add_subcommand("templates", "The kernel templates there are");
   command->group("Templates");
-  command->callback(
-      [&environment] { environment.action = [&environment] { return Run(environment); }; });
+  command->callback([&environment] {
+    environment.action = [&environment] { return RunTemplates(environment); };
+  });
 }
 
 }  // namespace hone::cli

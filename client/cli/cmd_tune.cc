@@ -50,7 +50,7 @@ struct TuneOptions {
   std::vector<std::string> configs;
 };
 
-absl::StatusOr<v1::TuneRequest> MakeRequest(const TuneOptions& options) {
+absl::StatusOr<v1::TuneRequest> MakeTuneRequest(const TuneOptions& options) {
   v1::TuneRequest request;
   HONE_ASSIGN_OR_RETURN(const Params params, ParseParams(options.problem->assignments));
   SetParams(params, request.mutable_params());
@@ -126,8 +126,8 @@ absl::Status WatchDirectory(const Environment& environment, const Client& client
   }
 }
 
-absl::Status Run(const Environment& environment, const TuneOptions& options) {
-  HONE_ASSIGN_OR_RETURN(v1::TuneRequest request, MakeRequest(options));
+absl::Status RunTune(const Environment& environment, const TuneOptions& options) {
+  HONE_ASSIGN_OR_RETURN(v1::TuneRequest request, MakeTuneRequest(options));
   const bool is_path = LooksLikePath(options.problem->name);
   if (options.watch && !is_path) {
     return UsageError(
@@ -176,7 +176,7 @@ void AddTune(CLI::App& app, Environment& environment) {
   command->add_flag("--force", options->force, "Measure again what is stored already");
   command->add_flag("--watch", options->watch, "Tune again whenever a file in DIR is saved");
   command->callback([&environment, options] {
-    environment.action = [&environment, options] { return Run(environment, *options); };
+    environment.action = [&environment, options] { return RunTune(environment, *options); };
   });
 }
 

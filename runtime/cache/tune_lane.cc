@@ -1,0 +1,240 @@
+// What one run of a tune does on its lane: measure, then choose.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "runtime/base/error_info.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/cache/provenance.h"
+#include "runtime/cache/tune_scheduler.h"
+#include "runtime/cache/tune_seeds.h"
+#include "runtime/tune/paced_profiler.h"
+#include "runtime/tune/winner.h"
+
+namespace hone {
+namespace {
+
+// Keeps results as they are measured and passes them on.
+class RecordingObserver : public TuneObserver {
+ public:
+  RecordingObserver(TuneRunImpl& run, KernelStore& store, TuneScheduler::Counters& counters,
+                    std::string device)
+      : run_(run), store_(store), counters_(counters), device_(std::move(device)) {}
+
+  void OnStarted(int64_t candidates, int64_t reused, const Config& default_config,
+                 int64_t work_bytes, int64_t work_flops) override {
+    TuneRun::Event event;
+    event.kind = TuneRun::Event::Kind::kStarted;
+    event.candidates = candidates;
+    event.reused = reused;
+    event.default_config = default_config.ToString();
+    event.device = device_;
+    event.work_bytes = work_bytes;
+    event.work_flops = work_flops;
+    run_.Publish(std::move(event));
+  }
+
+  void OnMeasurement(const Measurement& measurement) override {
+    if (!store_.PutMeasurement(run_.key(), measurement).ok()) ++counters_.store_write_failures;
+    TuneRun::Event event;
+    event.kind = TuneRun::Event::Kind::kMeasurement;
+    event.measurement = measurement;
+    run_.Publish(std::move(event));
+  }
+
+  void OnProgress(int64_t done, int64_t total, const std::string& phase) override {
+    TuneRun::Event event;
+    event.kind = TuneRun::Event::Kind::kProgress;
+    event.done = done;
+    event.total = total;
+    event.phase = phase;
+    run_.Publish(std::move(event));
+  }
+
+ private:
+  TuneRunImpl& run_;
+  KernelStore& store_;
+  TuneScheduler::Counters& counters_;
+  const std::string device_;
+};
+
+absl::Status NoSurvivor(const TuneRunImpl& run, const TuneOutcome& outcome) {
+  std::map<std::string, int> kinds;
+  std::string example;
+  for (const Measurement& measurement : outcome.measurements) {
+    if (!measurement.rejection) continue;
+    ++kinds[Name(measurement.rejection->kind)];
+    if (example.empty() && measurement.rejection->kind != RejectionKind::kConstraint) {
+      example = absl::StrCat("; for example ", measurement.config.ToString(), ": ",
+                             measurement.rejection->detail);
+    }
+  }
+  ErrorInfo info;
+  info.reason = "NO_CANDIDATE_SURVIVED";
+  return WithErrorInfo(absl::FailedPreconditionError(absl::StrCat(
+                           "no candidate of template '", run.request().kernel_template->name(),
+                           "' survived for ", run.request().problem.ToString(), ": ",
+                           absl::StrJoin(kinds, ", ", absl::PairFormatter(" ")), example)),
+                       info);
+}
+
+// Whether a winner was chosen among timings of another driver or compiler build.
+bool DecidedElsewhere(const Winner& winner, const std::vector<Measurement>& known,
+                      const Provenance& present) {
+  Measurement deciding;
+  deciding.driver = winner.driver;
+  deciding.compiler_build = winner.compiler_build;
+  // Winners of schema 1 do not say; their measurement does.
+  for (const Measurement& measurement : known) {
+    if (!winner.driver.empty() || !(measurement.config == winner.variants.front().config)) continue;
+    deciding = measurement;
+    deciding.invalidated.clear();
+  }
+  return !StaleReason(deciding, present).empty();
+}
+
+TuningRecord RecordOf(const TuneRunImpl& run) {
+  const ResolvedRequest& request = run.request();
+  const Key key = *request.TuningKeyOf(request.problem);
+  TuningRecord record;
+  record.key = key.id();
+  record.ingredients = key.ingredients();
+  record.template_name = request.kernel_template->name();
+  record.kernel_digest = request.kernel_template->kernel_digest();
+  record.problem = request.problem.ToString();
+  record.architecture = request.architecture;
+  record.device = *request.device;
+  record.created_at_unix_ms = absl::ToUnixMillis(absl::Now());
+  return record;
+}
+
+}  // namespace
+
+absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run,
+                                                   const std::function<bool()>& cancelled) {
+  const ResolvedRequest& request = run.request();
+  TuneSpec spec;
+  spec.kernel_template = request.kernel_template;
+  spec.problem = request.problem;
+  spec.device = lane.info;
+  spec.policy = options_.policy;
+  spec.evaluations_max = run.options().evaluations_max;
+  spec.time_max = run.options().time_max;
+  spec.patience = run.options().patience;
+  spec.strategy = run.options().strategy;
+  spec.ranked_share = run.options().ranked_share;
+  spec.seed = run.options().seed;
+  spec.only = run.options().only;
+  spec.compile_timeout = options_.compile_timeout;
+  spec.launch_timeout = options_.launch_timeout;
+  spec.memory_bytes_max = options_.tune_memory_bytes_max;
+  if (!store_->PutTuning(RecordOf(run)).ok()) ++counters_.store_write_failures;
+  spec.present = PresentOn(lane.info, *request.kernel_template);
+  // Best effort: a damaged row of another key must not cost this tune.
+  if (auto seeds = TuneSeeds(request, *store_); seeds.ok()) spec.seeds = *std::move(seeds);
+  if (!run.options().force) HONE_RETURN_IF_ERROR(AddKnown(run, spec));
+  RecordingObserver observer(run, *store_, counters_, lane.info.name);
+  PacedProfiler paced(*lane.profiler, options_.tune_duty, cancelled);
+  return Autotuner(compiler_).Tune(spec, paced, observer, cancelled);
+}
+
+Provenance TuneScheduler::PresentOn(const DeviceInfo& device,
+                                    const KernelTemplate& kernel_template) const {
+  Provenance present =
+      ProvenanceOf(*compiler_, device.architecture, device.driver_version, device.driver);
+  if (!kernel_template.spec().prebuilt.empty()) present.compiler_build.clear();
+  return present;
+}
+
+absl::Status TuneScheduler::AddKnown(const TuneRunImpl& run, TuneSpec& spec) {
+  HONE_ASSIGN_OR_RETURN(spec.known, store_->GetMeasurements(run.key()));
+  for (const Numerics numerics : {Numerics::kWithinTolerance, Numerics::kSameBitsAsDefault}) {
+    HONE_ASSIGN_OR_RETURN(const auto winner, store_->GetWinner(run.key(), "", numerics));
+    if (!winner || winner->variants.empty()) continue;
+    spec.incumbents.push_back(winner->variants.front().config);
+    if (numerics != Numerics::kWithinTolerance) continue;
+    spec.known_race_finished = true;
+    spec.revalidate = DecidedElsewhere(*winner, spec.known, spec.present);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<TuneScheduler::Chosen>> TuneScheduler::ChooseBy(
+    Numerics numerics, const Provenance& present, const TuneRunImpl& run,
+    const TuneOutcome& outcome) {
+  ResolvedRequest request = run.request();
+  request.numerics = numerics;
+  const KernelAssembler& assembler = resolver_->assembler();
+  HONE_ASSIGN_OR_RETURN(const ConfigSpace space, assembler.Space(request));
+  const auto choice =
+      ChooseWinner(space, outcome.measurements, {.numerics = numerics, .present = present});
+  if (!choice) return std::nullopt;
+  Chosen chosen;
+  chosen.winner = outcome.measurements[choice->winner];
+  if (choice->runner_up) chosen.runner_up = outcome.measurements[*choice->runner_up];
+  HONE_ASSIGN_OR_RETURN(
+      const std::vector<Config> configs,
+      assembler.WithFallback(request, chosen.winner.config, outcome.measurements));
+  HONE_ASSIGN_OR_RETURN(auto kernel, assembler.Compile(request, configs, outcome.measurements,
+                                                       CompilePriority::kTune));
+  // A cancelled race decided nothing; its measurements stand and the next tune goes on from them.
+  if (!run.cancelled()) {
+    Winner winner;
+    winner.tuning_key = run.key();
+    winner.template_digest = request.kernel_template->digest();
+    winner.numerics = numerics;
+    for (const KernelVariant& variant : kernel->variants) {
+      winner.variants.push_back(
+          {.config = variant.config, .artifact_sha256 = variant.artifact->sha256});
+    }
+    if (chosen.runner_up) winner.runner_up_ratio = TimeRatio(*chosen.runner_up, chosen.winner);
+    winner.driver = present.driver;
+    winner.compiler_build = present.compiler_build;
+    kernel->generation = Store(run, std::move(winner));
+  }
+  chosen.kernel = std::move(kernel);
+  return chosen;
+}
+
+uint64_t TuneScheduler::Store(const TuneRunImpl& run, Winner winner) {
+  winner.decided_at_unix_ms = absl::ToUnixMillis(absl::Now());
+  const auto generation = store_->PutWinner(winner);
+  if (generation.ok()) {
+    winner.generation = *generation;
+  } else {
+    ++counters_.store_write_failures;
+  }
+  hook_(run, winner);
+  return winner.generation;
+}
+
+absl::Status TuneScheduler::Choose(const Lane& lane, const TuneRunImpl& run,
+                                   TuneRun::Event& finished) {
+  const Provenance present = PresentOn(lane.info, *run.request().kernel_template);
+  HONE_ASSIGN_OR_RETURN(std::optional<Chosen> chosen,
+                        ChooseBy(Numerics::kWithinTolerance, present, run, finished.outcome));
+  if (!chosen) {
+    if (run.cancelled()) return absl::CancelledError("the tune was cancelled before any result");
+    return NoSurvivor(run, finished.outcome);
+  }
+  finished.kernel = std::move(chosen->kernel);
+  finished.winner = std::move(chosen->winner);
+  finished.runner_up = std::move(chosen->runner_up);
+  HONE_ASSIGN_OR_RETURN(std::optional<Chosen> same_bits,
+                        ChooseBy(Numerics::kSameBitsAsDefault, present, run, finished.outcome));
+  if (same_bits) {
+    finished.same_bits = std::make_shared<TuneRun::Event::SameBitsChoice>(
+        TuneRun::Event::SameBitsChoice{std::move(same_bits->kernel), std::move(same_bits->winner),
+                                       std::move(same_bits->runner_up)});
+  }
+  // Best effort: the tune's outcome does not depend on it.
+  if (const auto pin = store_->GetPin(run.key()); pin.ok() && *pin && (*pin)->config) {
+    finished.pin = *pin;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace hone
