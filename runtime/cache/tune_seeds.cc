@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/near_keys.h"
 #include "runtime/cache/kernel_resolver.h"
 
 namespace hone {

@@ -64,12 +64,6 @@ class TuneSession {
     int64_t id = -1;     // loaded in the profiler under this id
     bool fresh = false;  // measured or rejected by this tune
   };
-  // A candidate that is not measured, because another one is the same work.
-  struct Twin {
-    Config config;
-    Config original;
-    std::string artifact_sha256;
-  };
 
   absl::Status Plan() {
     for (const Measurement& known : StandingResults(spec_)) {
@@ -325,16 +319,12 @@ class TuneSession {
   // True if an earlier candidate is the same work, whose result then holds for this one.
   bool IsTwin(const BuiltCandidate& built, std::vector<SizeBindings> sizes) {
     sizes.push_back(spec_.problem.dynamic_sizes());
-    const std::string identity = WorkIdentity(built, sizes, facts_);
-    if (identity.empty()) return false;
-    const auto [known, first] = works_.emplace(identity, built.config);
-    if (first) return false;
-    twins_.push_back({built.config, known->second, built.artifact.sha256});
-    TakeOver(twins_.back());
-    return true;
+    const Twins::Twin* const twin = twins_.Find(built, sizes, facts_);
+    if (twin != nullptr) TakeOver(*twin);
+    return twin != nullptr;
   }
 
-  void TakeOver(const Twin& twin) {
+  void TakeOver(const Twins::Twin& twin) {
     Entry& entry = entries_[twin.config];
     entry.measurement = entries_.at(twin.original).measurement;
     entry.measurement.config = twin.config;
@@ -401,7 +391,7 @@ class TuneSession {
       status = RunFinal(profiler_, Finalists(*survivors));
     }
     for (const Racer& racer : racers) observer_.OnMeasurement(*racer.measurement);
-    for (const Twin& twin : twins_) TakeOver(twin);
+    for (const Twins::Twin& twin : twins_.all()) TakeOver(twin);
     return status;
   }
 
@@ -415,7 +405,7 @@ class TuneSession {
     outcome.measured = measured_;
     outcome.rejected = rejected_;
     outcome.reused = reused_;
-    outcome.identical = static_cast<int64_t>(twins_.size());
+    outcome.identical = static_cast<int64_t>(twins_.all().size());
     if (proposals_ != nullptr) {
       outcome.left_out = proposals_->left_out();
       outcome.ranking_regret = proposals_->RankingRegret(outcome.measurements);
@@ -479,8 +469,7 @@ class TuneSession {
   std::unique_ptr<Proposals> proposals_;  // then these; nullptr when the caller named the configs
   int64_t later_ = 0;                     // how many of them at most
   std::map<Config, Entry> entries_;       // known and new
-  std::map<std::string, Config> works_;   // by identity, the first candidate of each
-  std::vector<Twin> twins_;
+  Twins twins_;
   std::optional<Revalidation> revalidation_;
   bool begun_ = false;
   int64_t next_id_ = 1;

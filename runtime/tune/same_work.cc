@@ -59,4 +59,13 @@ std::string WorkIdentity(const BuiltCandidate& built, const std::vector<SizeBind
   return hash.FinishHex();
 }
 
+const Twins::Twin* Twins::Find(const BuiltCandidate& built, const std::vector<SizeBindings>& sizes,
+                               const DeviceFacts& facts) {
+  const std::string identity = WorkIdentity(built, sizes, facts);
+  if (identity.empty()) return nullptr;
+  const auto [known, first] = first_.emplace(identity, built.config);
+  if (first) return nullptr;
+  return &twins_.emplace_back(Twin{built.config, known->second, built.artifact.sha256});
+}
+
 }  // namespace hone

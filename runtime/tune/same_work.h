@@ -1,6 +1,8 @@
 // Candidates that are the same work under different configs: an unused tunable, a clamped one.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,5 +17,25 @@ namespace hone {
 // be evaluated: then nothing is known to be the same.
 std::string WorkIdentity(const BuiltCandidate& built, const std::vector<SizeBindings>& sizes,
                          const DeviceFacts& facts);
+
+// The candidates of one tune by their work. Not thread-safe.
+class Twins {
+ public:
+  // A candidate that is not measured, because another one is the same work.
+  struct Twin {
+    Config config;
+    Config original;
+    std::string artifact_sha256;  // its own
+  };
+
+  // Takes note of a candidate. nullptr for the first of its kind and where nothing is known.
+  const Twin* Find(const BuiltCandidate& built, const std::vector<SizeBindings>& sizes,
+                   const DeviceFacts& facts);
+  const std::deque<Twin>& all() const { return twins_; }
+
+ private:
+  std::map<std::string, Config> first_;  // by identity
+  std::deque<Twin> twins_;
+};
 
 }  // namespace hone
