@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "runtime/base/status_macros.h"
-#include "runtime/cache/near_keys.h"
 #include "runtime/cache/kernel_resolver.h"
+#include "runtime/cache/near_keys.h"
 
 namespace hone {
 namespace {

@@ -50,7 +50,7 @@ class TuneSession {
                                               spec_.device.architecture, facts_));
     space_ = std::make_unique<ConfigSpace>(std::move(space));
     HONE_RETURN_IF_ERROR(Plan());
-    if (work_.empty()) {
+    if (work_.empty() && racers_.empty()) {
       RecordInvalidPoints();
     } else {
       HONE_RETURN_IF_ERROR(Measure());
@@ -87,6 +87,7 @@ class TuneSession {
     reused_ += static_cast<int64_t>(candidates.size() - work_.size());
     const int64_t planned = static_cast<int64_t>(work_.size()) + reused_ + later_;
     AddRacersFromStore();
+    CompareWithTheDefault();
     if (spec_.revalidate) BeginRevalidation();
     int64_t work_bytes = 0, work_flops = 0;
     HONE_RETURN_IF_ERROR(EvaluateWork(candidates, &work_bytes, &work_flops));
@@ -138,15 +139,22 @@ class TuneSession {
     // Within noise it need not be the fastest.
     const Measurement& incumbent = known[choice->winner];
     if (spec_.known_race_finished) {
-      if (!work_.empty() && !spec_.revalidate) work_.push_back(incumbent.config);
+      if (!work_.empty() && !spec_.revalidate) racers_.push_back(incumbent.config);
       return;
     }
     for (const Measurement& other : known) {
       if (!other.rejection && space_->Validate(other.config).ok() &&
           !ClearlyBehind(other, incumbent)) {
-        work_.push_back(other.config);
+        racers_.push_back(other.config);
       }
     }
+  }
+
+  // Without a reference the others are compared with the default, even if that is known.
+  void CompareWithTheDefault() {
+    const bool has_reference = !spec_.kernel_template->spec().checks.empty();
+    if (has_reference || !default_ || work_.empty()) return;
+    if (std::erase(racers_, *default_) > 0) work_.insert(work_.begin(), *default_);
   }
 
   // Ahead of everything else: it has no part in the budget.
@@ -155,7 +163,9 @@ class TuneSession {
     if (default_) incumbents.push_back(*default_);
     revalidation_.emplace(*space_, Known(), incumbents);
     const std::vector<Config> first = revalidation_->First();
-    std::erase_if(work_, [&](const Config& config) { return revalidation_->Asked(config); });
+    const auto asked = [&](const Config& config) { return revalidation_->Asked(config); };
+    std::erase_if(work_, asked);
+    std::erase_if(racers_, asked);
     work_.insert(work_.begin(), first.begin(), first.end());
   }
 
@@ -163,7 +173,7 @@ class TuneSession {
     while (revalidation_ && !Stopping()) {
       work_ = revalidation_->More();
       if (work_.empty()) break;
-      HONE_RETURN_IF_ERROR(CheckAll(builder));
+      HONE_RETURN_IF_ERROR(CheckAll(builder, /*spends_patience=*/false));
     }
     return absl::OkStatus();
   }
@@ -189,9 +199,13 @@ class TuneSession {
 
   absl::Status Measure() {
     CandidateBuilder builder = Builder();
-    if (default_) HONE_RETURN_IF_ERROR(builder.AlsoCheckSizesOf(*default_));
-    absl::Status status = CheckAll(builder);
+    if (default_) HONE_RETURN_IF_ERROR(builder.AlsoCheckSizeOf(*default_));
+    absl::Status status = CheckAll(builder, /*spends_patience=*/true);
     if (proposals_ != nullptr) proposals_->Close();
+    later_ = 0;
+    // What is known waits for what is missing: a tune that is killed often must come to an end.
+    work_ = std::exchange(racers_, {});
+    if (status.ok()) status = CheckAll(builder, /*spends_patience=*/false);
     if (status.ok()) status = Revalidate(builder);
     if (status.ok() && !Stopping()) status = Race();
     for (auto& [config, entry] : entries_) {
@@ -232,24 +246,23 @@ class TuneSession {
     return profiler_.Begin(*problem);
   }
 
-  // The default first: without a reference the others are compared with it. One that is known
-  // already and only races again waits for what is missing.
+  // The default first, so that a person sees it first and the others have it to compare with.
   std::optional<Config> PutDefaultFirst() {
     const auto found = default_ ? std::find(work_.begin(), work_.end(), *default_) : work_.end();
     if (found == work_.end()) return std::nullopt;
-    const bool has_reference = !spec_.kernel_template->spec().checks.empty();
-    if (has_reference && entries_.contains(*default_)) return std::nullopt;
     std::rotate(work_.begin(), found, found + 1);
     return default_;
   }
 
-  absl::Status CheckAll(const CandidateBuilder& builder) {
-    const auto total = static_cast<int64_t>(work_.size()) + later_;
+  absl::Status CheckAll(const CandidateBuilder& builder, bool spends_patience) {
+    if (work_.empty() || Stopping()) return absl::OkStatus();
+    const auto now = static_cast<int64_t>(work_.size()) + later_;
+    const int64_t total = done_ + now + static_cast<int64_t>(racers_.size());
     std::optional<Config> first = PutDefaultFirst();
     observer_.OnProgress(0, total, "compiling");
     size_t next = 0;
     const int threads =
-        static_cast<int>(std::min<int64_t>(total, std::max(1, compiler_->parallelism())));
+        static_cast<int>(std::min<int64_t>(now, std::max(1, compiler_->parallelism())));
     CompileStage stage(
         builder,
         [&]() -> std::optional<Config> {
@@ -259,8 +272,8 @@ class TuneSession {
         threads, /*learning=*/proposals_ != nullptr && proposals_->learns());
     if (!begun_) HONE_RETURN_IF_ERROR(Begin(builder));
     begun_ = true;
-    for (int64_t done = 0;; ++done) {
-      observer_.OnProgress(done, total, "measuring");
+    for (;; ++done_) {
+      observer_.OnProgress(done_, total, "measuring");
       if (Stopping()) return absl::OkStatus();
       auto built = stage.Pop(first);
       if (!built) return absl::OkStatus();
@@ -268,7 +281,8 @@ class TuneSession {
       first.reset();
       const double best_before_ns = best_ns_;
       HONE_RETURN_IF_ERROR(CheckOne(builder, **built));
-      if (revalidation_ && revalidation_->Asked((*built)->config)) continue;
+      const bool again = revalidation_ && revalidation_->Asked((*built)->config);
+      if (again || !spends_patience) continue;
       fruitless_ = best_ns_ < best_before_ns * (1 - kTieMargin) ? 0 : fruitless_ + 1;
       if (spec_.patience > 0 && fruitless_ >= spec_.patience) {
         patience_spent_ = true;
@@ -466,12 +480,14 @@ class TuneSession {
   std::unique_ptr<ConfigSpace> space_;
   std::optional<Config> default_;
   std::vector<Config> work_;              // to build and measure, in this order,
+  std::vector<Config> racers_;            // and these, known already, after all that is missing
   std::unique_ptr<Proposals> proposals_;  // then these; nullptr when the caller named the configs
   int64_t later_ = 0;                     // how many of them at most
   std::map<Config, Entry> entries_;       // known and new
   Twins twins_;
   std::optional<Revalidation> revalidation_;
   bool begun_ = false;
+  int64_t done_ = 0;  // candidates checked
   int64_t next_id_ = 1;
   double best_ns_ = std::numeric_limits<double>::infinity();
   int64_t measured_ = 0, rejected_ = 0, reused_ = 0, compiled_ = 0;

@@ -54,15 +54,24 @@ absl::StatusOr<LaunchRecipe> CandidateBuilder::Outline(const Config& config) con
 
 std::vector<SizeBindings> CandidateBuilder::CheckSizes(const LaunchRecipe& recipe) const {
   std::vector<SizeBindings> sizes = SmallCheckSizes(*template_, problem_, recipe);
-  for (const SizeBindings& common : common_sizes_) {
-    if (std::find(sizes.begin(), sizes.end(), common) == sizes.end()) sizes.push_back(common);
+  if (common_size_ && std::find(sizes.begin(), sizes.end(), *common_size_) == sizes.end()) {
+    sizes.push_back(*common_size_);
   }
   return sizes;
 }
 
-absl::Status CandidateBuilder::AlsoCheckSizesOf(const Config& config) {
+absl::Status CandidateBuilder::AlsoCheckSizeOf(const Config& config) {
   HONE_ASSIGN_OR_RETURN(const LaunchRecipe recipe, Outline(config));
-  common_sizes_ = SmallCheckSizes(*template_, problem_, recipe);
+  const std::vector<SizeBindings> sizes = SmallCheckSizes(*template_, problem_, recipe);
+  const auto elements = [](const SizeBindings& bindings) {
+    double product = 1;
+    for (const auto& [name, size] : bindings) product *= static_cast<double>(size);
+    return product;
+  };
+  const auto largest = std::max_element(
+      sizes.begin(), sizes.end(),
+      [&](const SizeBindings& a, const SizeBindings& b) { return elements(a) < elements(b); });
+  common_size_ = largest == sizes.end() ? std::nullopt : std::optional(*largest);
   return absl::OkStatus();
 }
 

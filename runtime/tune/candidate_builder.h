@@ -36,11 +36,11 @@ class CandidateBuilder {
   // The recipe without an artifact, symbols standing for themselves: for guards and alignment.
   absl::StatusOr<LaunchRecipe> Outline(const Config& config) const;
 
-  // Dynamic sizes at which a candidate is checked besides the tuned one: its own, and those of the
-  // config given to AlsoCheckSizesOf, so that all outputs can be compared at some sizes.
+  // Dynamic sizes at which a candidate is checked besides the tuned one: its own, and the largest
+  // of the config given to AlsoCheckSizeOf, so that all outputs can be compared at one small size.
   std::vector<SizeBindings> CheckSizes(const LaunchRecipe& recipe) const;
   // Not to be called while others use this object.
-  absl::Status AlsoCheckSizesOf(const Config& config);
+  absl::Status AlsoCheckSizeOf(const Config& config);
 
   // Compiles reference and generator entries; `artifact` stays empty when the template has none.
   // INVALID_ARGUMENT when they do not compile.
@@ -53,7 +53,7 @@ class CandidateBuilder {
   const std::string architecture_;
   const DeviceFacts facts_;
   const CompileOptions options_;
-  std::vector<SizeBindings> common_sizes_;
+  std::optional<SizeBindings> common_size_;
 };
 
 // Arguments with distinct well-aligned addresses, for evaluating a recipe without memory.

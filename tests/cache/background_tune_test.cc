@@ -34,10 +34,11 @@ class BackgroundTuneTest : public testing::Test {
                            DeviceActivity{.processes = processes_});
                      }});
     cache_ = KernelCache::Create(&caching_, &store_, std::move(lanes), options);
-    cache_->Watch("", [this](const std::string&, const std::string&, uint64_t) {
-      MutexLock lock(&mutex_);
-      ++generations_;
-    });
+    cache_->Watch("", Numerics::kWithinTolerance,
+                  [this](const std::string&, const std::string&, uint64_t) {
+                    MutexLock lock(&mutex_);
+                    ++generations_;
+                  });
   }
   KernelRequest Request(Policy policy = Policy::kBestAvailable) const {
     KernelRequest request;

@@ -120,6 +120,15 @@ class CandidatesTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response.log();
   }
+  // After the first tune the lane takes the device's ceilings.
+  v1::DeviceStatus DeviceAtRest() {
+    v1::DeviceStatus device = Device();
+    for (int i = 0; i < 600 && device.state() == "measuring"; ++i) {
+      absl::SleepFor(absl::Milliseconds(100));
+      device = Device();
+    }
+    return device;
+  }
   v1::DeviceStatus Device() {
     const v1::GetStatusResponse status = daemon_->Status();
     return status.devices_size() > 0 ? status.devices(0) : v1::DeviceStatus();
@@ -184,10 +193,10 @@ TEST_F(CandidatesTest, OneThatWritesFarPastItsBufferCostsItselfAndAProcess) {
     EXPECT_TRUE(tuned.candidates.at(good).verified()) << good;
   }
   EXPECT_EQ(tuned.finished.measured(), 3);
-  EXPECT_EQ(Device().state(), "idle") << Device().detail();
+  EXPECT_EQ(DeviceAtRest().state(), "idle") << Device().detail();
   ExpectServed("hostile", 65537);
   EXPECT_EQ(Tune("tail_sum", 4096, {1}).finished.measured(), 1) << "the next tune works";
-  EXPECT_EQ(Device().state(), "idle") << Device().detail();
+  EXPECT_EQ(DeviceAtRest().state(), "idle") << Device().detail();
 }
 
 // scenario P26
@@ -201,7 +210,7 @@ TEST_F(CandidatesTest, OneThatNeverEndsIsKilledAtItsLimitAndRememberedOverAResta
   EXPECT_THAT(daemon_->Log(), HasSubstr("measure_worker_replaced"));
   EXPECT_TRUE(tuned.timed("KIND=1"));
   EXPECT_TRUE(tuned.timed("KIND=10"));
-  EXPECT_EQ(Device().state(), "idle") << Device().detail();
+  EXPECT_EQ(DeviceAtRest().state(), "idle") << Device().detail();
 
   ASSERT_NO_FATAL_FAILURE(Restart());
   const absl::Duration start = MonotonicNow();
