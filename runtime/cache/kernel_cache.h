@@ -196,8 +196,8 @@ class KernelCache {
 
   // Measures the ceilings of the device with this DeviceFingerprint::Key() and stores them, unless
   // they are stored. Calls `done` exactly once, possibly before returning: FAILED_PRECONDITION when
-  // this daemon has no such device, UNAVAILABLE while it is tuning (they are measured after the
-  // first tune by themselves), else the lane's error.
+  // this daemon has no such device, UNAVAILABLE while it is tuning (they are measured when its
+  // tunes are over), else the lane's error.
   using CeilingsDone = std::function<void(absl::Status)>;
   virtual void EnsureCeilings(const std::string& device_key, CeilingsDone done) = 0;
 

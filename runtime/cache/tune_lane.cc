@@ -1,12 +1,15 @@
 // What one run of a tune does on its lane: measure, then choose.
 #include <algorithm>
 #include <map>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "runtime/base/error_info.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/cache/provenance.h"
 #include "runtime/cache/tune_scheduler.h"
@@ -17,12 +20,60 @@
 namespace hone {
 namespace {
 
+// Stores results beside the lane, which would else wait for a disk after every candidate. What was
+// handed over meanwhile goes into one transaction.
+class MeasurementWriter {
+ public:
+  MeasurementWriter(std::string key, KernelStore& store, TuneScheduler::Counters& counters)
+      : key_(std::move(key)), store_(store), counters_(counters), thread_([this] { Work(); }) {}
+  // Everything is stored, or counted as a failure, when this returns.
+  ~MeasurementWriter() {
+    {
+      MutexLock lock(&mutex_);
+      finished_ = true;
+    }
+    thread_.join();
+  }
+
+  void Add(const Measurement& measurement) {
+    MutexLock lock(&mutex_);
+    waiting_.push_back(measurement);
+  }
+
+ private:
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return finished_ || !waiting_.empty();
+  }
+  void Work() {
+    while (true) {
+      std::vector<Measurement> batch;
+      {
+        MutexLock lock(&mutex_);
+        mutex_.Await(absl::Condition(this, &MeasurementWriter::HasWork));
+        batch.swap(waiting_);
+      }
+      if (batch.empty()) return;
+      if (!store_.PutMeasurements(key_, batch).ok()) {
+        counters_.store_write_failures += static_cast<int64_t>(batch.size());
+      }
+    }
+  }
+
+  const std::string key_;
+  KernelStore& store_;
+  TuneScheduler::Counters& counters_;
+  Mutex mutex_;
+  std::vector<Measurement> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
 // Keeps results as they are measured and passes them on.
 class RecordingObserver : public TuneObserver {
  public:
   RecordingObserver(TuneRunImpl& run, KernelStore& store, TuneScheduler::Counters& counters,
                     std::string device)
-      : run_(run), store_(store), counters_(counters), device_(std::move(device)) {}
+      : run_(run), writer_(run.key(), store, counters), device_(std::move(device)) {}
 
   void OnStarted(int64_t candidates, int64_t reused, const Config& default_config,
                  int64_t work_bytes, int64_t work_flops) override {
@@ -38,7 +89,7 @@ class RecordingObserver : public TuneObserver {
   }
 
   void OnMeasurement(const Measurement& measurement) override {
-    if (!store_.PutMeasurement(run_.key(), measurement).ok()) ++counters_.store_write_failures;
+    writer_.Add(measurement);
     TuneRun::Event event;
     event.kind = TuneRun::Event::Kind::kMeasurement;
     event.measurement = measurement;
@@ -56,8 +107,7 @@ class RecordingObserver : public TuneObserver {
 
  private:
   TuneRunImpl& run_;
-  KernelStore& store_;
-  TuneScheduler::Counters& counters_;
+  MeasurementWriter writer_;
   const std::string device_;
 };
 

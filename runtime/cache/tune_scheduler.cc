@@ -136,14 +136,18 @@ void TuneScheduler::Loop(Lane* lane) {
     const std::shared_ptr<TuneRunImpl> run = NextRun(*lane, released);
     if (run != nullptr) {
       released = false;
-      if (RunOne(*lane, run)) AfterRun(*lane, *run);
+      if (RunOne(*lane, run)) lane->ceilings_due = !lane->ceilings_tried;
+      lane->last_was_put_off = run->put_off();
       continue;
     }
     if (MeasureWantedCeilings(*lane)) {
       released = false;
       continue;
     }
-    if (!released) lane->profiler->Release();
+    if (!released) {
+      RestWithCeilings(*lane);
+      lane->profiler->Release();
+    }
     released = true;
     MutexLock lock(&mutex_);
     if (stopped_) return;
@@ -222,15 +226,16 @@ bool TuneScheduler::MakesWay(Lane& lane, const std::shared_ptr<TuneRunImpl>& run
   return true;
 }
 
-void TuneScheduler::AfterRun(Lane& lane, const TuneRunImpl& run) {
+void TuneScheduler::RestWithCeilings(Lane& lane) {
+  if (!lane.ceilings_due) return;
   {
     MutexLock lock(&mutex_);
-    // Whoever waits for a tune does not wait for this first.
-    if (stopped_ || lane.ceilings_tried || !queues_[lane.info.fingerprint.Key()].idle()) return;
+    if (stopped_ || !queues_[lane.info.fingerprint.Key()].idle()) return;
   }
-  if (run.put_off() && !MayRunPutOff(lane, /*own_process=*/true)) return;
+  if (lane.last_was_put_off && !MayRunPutOff(lane, /*own_process=*/true)) return;
   // Once: what fails now fails after every tune, and explain tries again and says why.
   lane.ceilings_tried = true;
+  lane.ceilings_due = false;
   MeasureCeilings(lane).IgnoreError();
 }
 

@@ -63,7 +63,10 @@ class TuneScheduler {
     std::function<absl::StatusOr<DeviceActivity>()> activity;
     absl::Time next_look = absl::InfinitePast();  // at the device's activity; the lane's thread
     std::thread thread;
-    bool ceilings_tried = false;  // the lane's thread only
+    // The lane's thread only.
+    bool ceilings_tried = false;
+    bool ceilings_due = false;
+    bool last_was_put_off = false;
   };
   struct Queue {
     std::deque<std::shared_ptr<TuneRunImpl>> runs;     // that callers wait for
@@ -85,8 +88,9 @@ class TuneScheduler {
   bool MakesWay(Lane& lane, const std::shared_ptr<TuneRunImpl>& run);
   // False: it made way, or nothing could be measured.
   bool RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run);
-  // Measures the device's ceilings after its first tune.
-  void AfterRun(Lane& lane, const TuneRunImpl& run);
+  // Measures the device's ceilings after its first tunes, when no other follows for a while:
+  // whoever waits for a tune does not wait for this first.
+  void RestWithCeilings(Lane& lane);
   // For those who asked; false if nobody did.
   bool MeasureWantedCeilings(Lane& lane);
   // Of the lane's device, if they are not known.

@@ -168,10 +168,13 @@ class KernelStore {
   // ---- Measurements.
   // Creates the tuning key's row if it is new; an existing row stays as it is.
   virtual absl::Status PutTuning(const TuningRecord& record) = 0;
-  // Inserts or replaces the row of (tuning key, config). FAILED_PRECONDITION without PutTuning
-  // first.
-  virtual absl::Status PutMeasurement(const std::string& tuning_key,
-                                      const Measurement& measurement) = 0;
+  // Inserts or replaces the rows of (tuning key, config), all of them or none. FAILED_PRECONDITION
+  // without PutTuning first.
+  virtual absl::Status PutMeasurements(const std::string& tuning_key,
+                                       const std::vector<Measurement>& measurements) = 0;
+  absl::Status PutMeasurement(const std::string& tuning_key, const Measurement& measurement) {
+    return PutMeasurements(tuning_key, {measurement});
+  }
   // In order of first insertion.
   virtual absl::StatusOr<std::vector<Measurement>> GetMeasurements(
       const std::string& tuning_key) = 0;

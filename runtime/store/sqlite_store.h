@@ -67,8 +67,8 @@ class SqliteStore : public KernelStore {
       const std::string& log_id) override;
 
   absl::Status PutTuning(const TuningRecord& record) override;
-  absl::Status PutMeasurement(const std::string& tuning_key,
-                              const Measurement& measurement) override;
+  absl::Status PutMeasurements(const std::string& tuning_key,
+                               const std::vector<Measurement>& measurements) override;
   absl::StatusOr<std::vector<Measurement>> GetMeasurements(const std::string& tuning_key) override;
   absl::StatusOr<InvalidationCount> InvalidateMeasurements(const InvalidationFilter& filter,
                                                            const std::string& why,

@@ -56,26 +56,28 @@ absl::Status SqliteStore::PutTuning(const TuningRecord& tuning) {
   return write.Commit();
 }
 
-absl::Status SqliteStore::PutMeasurement(const std::string& tuning_key,
-                                         const Measurement& measurement) {
-  const std::string record = EncodeMeasurement(measurement);
-  const std::string config = measurement.config.ToString();
-  const std::string seal = Seal(MeasurementKey(tuning_key, config), record);
+absl::Status SqliteStore::PutMeasurements(const std::string& tuning_key,
+                                          const std::vector<Measurement>& measurements) {
   HONE_ASSIGN_OR_RETURN(Write write, BeginWrite());
   SqliteDatabase& database = write.database();
   HONE_RETURN_IF_ERROR(RequireTuning(database, tuning_key));
-  const int64_t rejection =
-      measurement.rejection.has_value() ? static_cast<int64_t>(measurement.rejection->kind) : 0;
-  HONE_RETURN_IF_ERROR(
-      database.Run("INSERT INTO measurements"
-                   " (tuning_key, config, rejection, median_ns, measured_at_unix_ms, record, seal)"
-                   " VALUES (?1, ?2, nullif(?3, 0), ?4, ?5, ?6, ?7)"
-                   " ON CONFLICT (tuning_key, config) DO UPDATE SET"
-                   " rejection = excluded.rejection, median_ns = excluded.median_ns,"
-                   " measured_at_unix_ms = excluded.measured_at_unix_ms, record = excluded.record,"
-                   " seal = excluded.seal",
-                   tuning_key, config, rejection, measurement.median_ns,
-                   measurement.measured_at_unix_ms, record, seal));
+  for (const Measurement& measurement : measurements) {
+    const std::string record = EncodeMeasurement(measurement);
+    const std::string config = measurement.config.ToString();
+    const std::string seal = Seal(MeasurementKey(tuning_key, config), record);
+    const int64_t rejection =
+        measurement.rejection.has_value() ? static_cast<int64_t>(measurement.rejection->kind) : 0;
+    HONE_RETURN_IF_ERROR(database.Run(
+        "INSERT INTO measurements"
+        " (tuning_key, config, rejection, median_ns, measured_at_unix_ms, record, seal)"
+        " VALUES (?1, ?2, nullif(?3, 0), ?4, ?5, ?6, ?7)"
+        " ON CONFLICT (tuning_key, config) DO UPDATE SET"
+        " rejection = excluded.rejection, median_ns = excluded.median_ns,"
+        " measured_at_unix_ms = excluded.measured_at_unix_ms, record = excluded.record,"
+        " seal = excluded.seal",
+        tuning_key, config, rejection, measurement.median_ns, measurement.measured_at_unix_ms,
+        record, seal));
+  }
   return write.Commit();
 }
 

@@ -173,21 +173,23 @@ absl::Status InMemoryStore::PutTuning(const TuningRecord& record) {
   return absl::OkStatus();
 }
 
-absl::Status InMemoryStore::PutMeasurement(const std::string& tuning_key,
-                                           const Measurement& measurement) {
+absl::Status InMemoryStore::PutMeasurements(const std::string& tuning_key,
+                                            const std::vector<Measurement>& measurements) {
   MutexLock lock(&mutex_);
-  ++counters_.measurement_puts;
+  counters_.measurement_puts += static_cast<int64_t>(measurements.size());
   HONE_RETURN_IF_ERROR(CheckPut());
   const auto found = tunings_.find(tuning_key);
   if (found == tunings_.end()) return NoTuning(tuning_key);
   std::vector<Measurement>& rows = found->second.measurements;
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Measurement& stored) {
-    return stored.config == measurement.config;
-  });
-  if (row == rows.end()) {
-    rows.push_back(measurement);
-  } else {
-    *row = measurement;
+  for (const Measurement& measurement : measurements) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Measurement& stored) {
+      return stored.config == measurement.config;
+    });
+    if (row == rows.end()) {
+      rows.push_back(measurement);
+    } else {
+      *row = measurement;
+    }
   }
   return absl::OkStatus();
 }

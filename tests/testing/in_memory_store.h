@@ -59,8 +59,8 @@ class InMemoryStore : public KernelStore {
   absl::StatusOr<std::optional<std::pair<std::string, int64_t>>> GetLog(
       const std::string& log_id) override;
   absl::Status PutTuning(const TuningRecord& record) override;
-  absl::Status PutMeasurement(const std::string& tuning_key,
-                              const Measurement& measurement) override;
+  absl::Status PutMeasurements(const std::string& tuning_key,
+                               const std::vector<Measurement>& measurements) override;
   absl::StatusOr<std::vector<Measurement>> GetMeasurements(const std::string& tuning_key) override;
   absl::StatusOr<InvalidationCount> InvalidateMeasurements(const InvalidationFilter& filter,
                                                            const std::string& why,
