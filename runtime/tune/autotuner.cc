@@ -79,6 +79,11 @@ class TuneSession {
       later_ = proposals_->later();
     } else {
       HONE_ASSIGN_OR_RETURN(candidates, ProposeOnly());
+      // A tune of a few must not unseat who won before without measuring it.
+      for (const Config& config : spec_.incumbents) {
+        const bool standing = entries_.contains(config);
+        if (!standing && space_->Validate(config).ok()) candidates.push_back(config);
+      }
     }
     std::set<Config> queued;
     for (const Config& config : candidates) {

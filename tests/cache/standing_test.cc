@@ -174,6 +174,28 @@ TEST_F(StaleTest, WhatWasInvalidatedIsServedAsStaleAndMeasuredAnew) {
   EXPECT_FALSE(Get(kN).stale);
 }
 
+TEST_F(StaleTest, AfterAnInvalidationATuneOfOneConfigMeasuresTheFormerWinnerToo) {
+  ASSERT_THAT(cache_->Invalidate({.driver = "570.1"}, "why", false), IsOk());
+  TuneOptions options;
+  options.only = {Parse(ranked_[7])};
+  const TuneRun::Event tuned = Tune(kN, options);
+  ASSERT_THAT(tuned.status, IsOk());
+  EXPECT_EQ(tuned.outcome.measured, 2);
+  EXPECT_EQ(tuned.winner->config.ToString(), ranked_[0]);
+  EXPECT_EQ(ConfigOf(Get(kN)), ranked_[0]);
+}
+
+TEST_F(StaleTest, AForcedTuneOfOneConfigDoesNotUnseatAFasterOne) {
+  TuneOptions options;
+  options.only = {Parse(ranked_[7])};
+  options.force = true;
+  const TuneRun::Event tuned = Tune(kN, options);
+  ASSERT_THAT(tuned.status, IsOk());
+  EXPECT_GE(profiler().checks_of(ranked_[7]), 2) << "measured anew";
+  EXPECT_EQ(tuned.winner->config.ToString(), ranked_[0]);
+  EXPECT_EQ(ConfigOf(Get(kN)), ranked_[0]);
+}
+
 TEST_F(StaleTest, AfterAnInvalidationASmallBudgetLooksAtTheFormerWinnerFirst) {
   ASSERT_THAT(cache_->Invalidate({.driver = "570.1"}, "why", false), IsOk());
   TuneOptions options;
