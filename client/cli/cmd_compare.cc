@@ -49,7 +49,11 @@ absl::Status CompareProblem(const Environment& environment, const Client& client
   }
   const std::vector<ProblemRow> rows = ProblemRows(tunings);
   if (rows.empty()) {
-    const std::string asked = absl::StrCat(name, " ", absl::StrJoin(assignments, " "));
+    if (assignments.empty() && LooksLikeKey(name)) {
+      return UsageError("one key has nothing to be compared with; give two, or a template");
+    }
+    const std::string asked =
+        absl::StrCat(name, assignments.empty() ? "" : " ", absl::StrJoin(assignments, " "));
     return absl::NotFoundError(
         absl::StrCat("nothing is tuned for ", asked, "; `hone list` shows what is"));
   }

@@ -185,9 +185,11 @@ absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run,
   spec.present = PresentOn(lane.info, *request.kernel_template);
   // Best effort: a damaged row of another key must not cost this tune.
   if (auto seeds = TuneSeeds(request, *store_); seeds.ok()) spec.seeds = *std::move(seeds);
-  // Forced, the whole space is measured anew; of a few configs, these, and the others still count.
-  if (!run.options().force || !spec.only.empty()) HONE_RETURN_IF_ERROR(AddKnown(run, spec));
-  if (run.options().force) {
+  HONE_RETURN_IF_ERROR(AddKnown(run, spec));
+  if (run.options().force && spec.only.empty()) {
+    spec.known.clear();
+    spec.revalidate = false;
+  } else if (run.options().force) {
     std::erase_if(spec.known, [&](const Measurement& known) {
       return std::find(spec.only.begin(), spec.only.end(), known.config) != spec.only.end();
     });

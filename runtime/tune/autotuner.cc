@@ -79,12 +79,8 @@ class TuneSession {
       later_ = proposals_->later();
     } else {
       HONE_ASSIGN_OR_RETURN(candidates, ProposeOnly());
-      // A tune of a few must not unseat who won before without measuring it.
-      for (const Config& config : spec_.incumbents) {
-        const bool standing = entries_.contains(config);
-        if (!standing && space_->Validate(config).ok()) candidates.push_back(config);
-      }
     }
+    AddIncumbents(candidates);
     std::set<Config> queued;
     for (const Config& config : candidates) {
       if (!entries_.contains(config) && queued.insert(config).second) work_.push_back(config);
@@ -106,22 +102,26 @@ class TuneSession {
     return known;
   }
 
-  // Configs named by the caller: one that breaks a constraint is a rejection like any other.
   absl::StatusOr<std::vector<Config>> ProposeOnly() {
-    std::vector<Config> candidates;
     for (const Config& config : spec_.only) {
       const absl::Status valid = space_->Validate(config);
-      if (valid.code() == absl::StatusCode::kFailedPrecondition) {
-        Reject(config,
-               {.kind = RejectionKind::kConstraint, .detail = std::string(valid.message())});
-      } else if (!valid.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("configs: '", config.ToString(), "': ", valid.message()));
-      } else {
-        candidates.push_back(config);
-      }
+      if (valid.ok()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("configs: '", config.ToString(), "': ", valid.message()));
     }
-    return candidates;
+    return spec_.only;
+  }
+
+  // Whoever won before is measured whatever the caller or the budget chose; unmeasured it would be
+  // unseated by a few others. A search that goes on has it among its seeds.
+  void AddIncumbents(std::vector<Config>& candidates) {
+    if (later_ > 0) return;
+    for (const Config& config : spec_.incumbents) {
+      const bool chosen =
+          std::find(candidates.begin(), candidates.end(), config) != candidates.end();
+      if (chosen || entries_.contains(config) || !space_->Validate(config).ok()) continue;
+      candidates.push_back(config);
+    }
   }
 
   void RecordInvalidPoints() {

@@ -196,6 +196,27 @@ TEST_F(StaleTest, AForcedTuneOfOneConfigDoesNotUnseatAFasterOne) {
   EXPECT_EQ(ConfigOf(Get(kN)), ranked_[0]);
 }
 
+TEST_F(StaleTest, AConfigThatIsNamedAndWonBeforeIsOneCandidate) {
+  ASSERT_THAT(cache_->Invalidate({.driver = "570.1"}, "why", false), IsOk());
+  TuneOptions options;
+  options.only = {Parse(ranked_[0])};
+  const TuneRun::Event tuned = Tune(kN, options);
+  ASSERT_THAT(tuned.status, IsOk());
+  EXPECT_EQ(tuned.outcome.measured, 1);
+  EXPECT_EQ(tuned.outcome.reused, 0);
+}
+
+TEST_F(StaleTest, AForcedTuneOfASmallBudgetMeasuresTheFormerWinnerToo) {
+  TuneOptions options;
+  options.force = true;
+  options.evaluations_max = 1;
+  options.strategy = "exhaustive";
+  const TuneRun::Event tuned = Tune(kN, options);
+  ASSERT_THAT(tuned.status, IsOk());
+  EXPECT_EQ(tuned.winner->config.ToString(), ranked_[0]);
+  EXPECT_EQ(ConfigOf(Get(kN)), ranked_[0]);
+}
+
 TEST_F(StaleTest, AfterAnInvalidationASmallBudgetLooksAtTheFormerWinnerFirst) {
   ASSERT_THAT(cache_->Invalidate({.driver = "570.1"}, "why", false), IsOk());
   TuneOptions options;
