@@ -16,10 +16,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUNTIME = {
     "base": [],
     "launch": ["base"],
-    "kernel": ["launch", "base"],
-    "generate": ["kernel", "launch", "base"],
+    "kernel": ["generate", "launch", "base"],
+    "generate": ["base"],
     "compile": ["kernel", "launch", "base"],
-    "device": ["kernel", "launch", "base"],
+    "device": ["generate", "kernel", "launch", "base"],
     "store": ["kernel", "launch", "base"],
     "cuda": ["compile", "device", "kernel", "launch", "base"],
     "cpu": ["compile", "device", "kernel", "launch", "base"],
@@ -47,13 +47,17 @@ EXTRA = {
 OWNED = {
     r"(cuda|nvrtc|cudaTypedefs)\.h": ["runtime/cuda/", "runtime/launch/", "tests/gpu/"],
     r"sqlite3\.h": ["runtime/store/sqlite"],
+    r"nghttp2/.*": ["client/cpp/rpc/"],
     r"nlohmann/.*|zlib\.h": ["runtime/tune/recorded_space", "tests/"],
     r"runtime/tune/replay\.h": ["runtime/tune/replay", "client/cli/cmd_replay", "tests/"],
     # The implementation of the store: its own files, who chooses it, and tests.
     r"runtime/store/sqlite.*": ["runtime/store/", "server/daemon", "tests/"],
 }
-# Generated messages stay out of the core.
-FORBIDDEN = {r".*\.pb\.h": ["runtime/kernel/", "runtime/tune/", "runtime/cache/"]}
+# Generated messages stay out of the core, and they and gRPC out of the transport that does without.
+FORBIDDEN = {
+    r".*\.pb\.h": ["runtime/kernel/", "runtime/tune/", "runtime/cache/", "client/cpp/rpc/"],
+    r"grpc(pp)?/.*": ["client/cpp/rpc/"],
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 

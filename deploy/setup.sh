@@ -2,8 +2,9 @@
 # Installs what hone needs to build and run: Debian packages, and, where no CUDA toolkit is installed,
 # NVRTC and the CUDA headers from PyPI. Runs again without doing anything twice.
 #
-# usage: deploy/setup.sh [--with-cuda12]
+# usage: deploy/setup.sh [--with-cuda12] [--with-wheel]
 #   --with-cuda12   also NVRTC 12.9, for clients whose driver is of CUDA 12
+#   --with-wheel    also what deploy/wheel.sh builds with
 #   HONE_SYSTEM_CUDA=0   pass over installed toolkits
 #   HONE_TOOLKIT_DIR     where wheels are unpacked (build/toolkit)
 set -euo pipefail
@@ -11,7 +12,7 @@ set -euo pipefail
 
 PACKAGES=(
   g++ cmake ninja-build ccache pkg-config git python3 clang-format
-  libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
+  libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev libnghttp2-dev
   libsqlite3-dev libssl-dev libspdlog-dev libtomlplusplus-dev libcli11-dev libboost-context-dev
   zlib1g-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
@@ -69,14 +70,19 @@ fetch_wheels() {
 WHEELS=
 trap 'if [ -n "$WHEELS" ]; then rm -rf "$WHEELS"; fi' EXIT
 WITH_CUDA12=0
+WITH_WHEEL=0
 for argument in "$@"; do
   case "$argument" in
     --with-cuda12) WITH_CUDA12=1 ;;
+    --with-wheel) WITH_WHEEL=1 ;;
     -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
     *) fail "unknown argument '$argument'; try --help" ;;
   esac
 done
 
+if [ "$WITH_WHEEL" = 1 ]; then
+  PACKAGES+=(python3-dev python3-numpy python3-setuptools python3-wheel dpkg-dev)
+fi
 if command -v dpkg-query >/dev/null; then
   install_packages "${PACKAGES[@]}"
 else

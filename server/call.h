@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
+#include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "runtime/base/mutex.h"
@@ -18,18 +20,32 @@ namespace hone {
 
 // Serialised form of a message.
 grpc::ByteBuffer Serialize(const google::protobuf::Message& message);
+// In one piece.
+std::string FlatBytes(const grpc::ByteBuffer& bytes);
 
 // Handlers answer from any thread, at any time. The first answer is sent; an answer to a call whose
 // client has gone is dropped. Thread-safe.
 class CallBase {
  public:
-  // What gRPC gives to a raw method; `response` stays valid until the call is done.
-  CallBase(Caller caller, grpc::ByteBuffer* response) : caller_(caller), response_(response) {}
+  // What gRPC gives to a raw method; all of it stays valid until the call is done.
+  CallBase(Caller caller, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+           grpc::ByteBuffer* response)
+      : caller_(std::move(caller)), context_(context), request_(request), response_(response) {}
   virtual ~CallBase() = default;
 
   const Caller& caller() const { return caller_; }
   // Work that only this call wants may be left out.
   bool cancelled() const { return cancelled_; }
+  // Runs `leave` once when the client goes before it is answered, at once if it has gone already.
+  // Given at most once.
+  void OnCancelled(std::function<void()> leave) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Not OK: the daemon has too many calls for this one to take up any time. Its method decides.
+  const absl::Status& crowded() const { return crowded_; }
+  void set_crowded(absl::Status crowded) { crowded_ = std::move(crowded); }
+
+  // The request as it came. REQUIRES: not answered yet.
+  std::string RequestBytes() const;
 
   void ReplyBytes(grpc::ByteBuffer reply);
   void Fail(const absl::Status& status);
@@ -40,11 +56,16 @@ class CallBase {
   bool Claim() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Caller caller_;
+  grpc::CallbackServerContext* const context_;
+  const grpc::ByteBuffer* const request_;
   grpc::ByteBuffer* const response_;
+  absl::Status crowded_;
   std::atomic<bool> cancelled_{false};
   grpc::ServerUnaryReactor* reactor_ = nullptr;  // alive until the answer is given
   Mutex mutex_;
   bool answered_ ABSL_GUARDED_BY(mutex_) = false;
+  // Goes with the answer: it may hold what holds this call.
+  std::function<void()> leave_ ABSL_GUARDED_BY(mutex_);
 };
 
 template <class Request, class Response>

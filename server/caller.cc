@@ -109,6 +109,7 @@ absl::StatusOr<int> ConnectionTable::Admit(int fd, Caller caller) {
                      ", RLIMIT_NOFILE): ", number < 0 ? error : EMFILE));
   }
   next_ = number + 1 > last_ ? first_ : number + 1;
+  caller.connection = static_cast<uint64_t>(number);
   callers_[number] = std::move(caller);
   ++admitted_;
   return number;

@@ -44,6 +44,8 @@ struct RolePolicy {
 struct Caller {
   Credentials credentials;
   Role role = Role::kReader;
+  // The connection's number in the table: callers of one connection share what is one client's.
+  uint64_t connection = 0;
   // "uid=1000 pid=4711", for logs.
   std::string ToString() const;
 };

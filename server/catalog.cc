@@ -349,10 +349,15 @@ std::string Catalog::NearestNames(const std::string& name, const std::string& na
   for (const auto& [owner, registrations] : registered_) {
     if (owner.first == name_space) known.push_back(owner.second);
   }
-  if (known.empty()) return "there are no templates";
-  const std::vector<std::string> nearest = hone::NearestNames(name, known, 3);
-  if (nearest.empty()) return absl::StrCat("there are ", known.size(), ", none of a similar name");
-  return absl::StrCat("did you mean ", absl::StrJoin(nearest, ", "), "?");
+  return Suggestion(name, known);
+}
+
+std::vector<std::string> Catalog::Names() const {
+  MutexLock lock(&mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : catalog_) names.push_back(name);
+  for (const auto& [owner, registrations] : registered_) names.push_back(owner.second);
+  return names;
 }
 
 absl::StatusOr<CatalogEntryPtr> Catalog::Find(const std::string& name, const std::string& digest,

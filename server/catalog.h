@@ -72,6 +72,8 @@ class Catalog {
   absl::StatusOr<CatalogEntryPtr> Find(const std::string& name, const std::string& digest,
                                        const std::string& name_space = "") const;
 
+  // Of all templates in all namespaces, in no order, possibly twice.
+  std::vector<std::string> Names() const;
   // The catalog's templates by name, then the registered ones by name, newest first.
   std::vector<CatalogEntryPtr> List() const;
   std::vector<CatalogProblem> Problems() const;

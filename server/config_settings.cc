@@ -1,6 +1,7 @@
 #include "server/config_settings.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/files.h"
+#include "runtime/base/status_macros.h"
 
 namespace hone {
 namespace {
@@ -67,6 +70,17 @@ absl::Status ReadGroup(const std::string& text, std::string& group) {
 absl::Status ReadDirectory(const std::string& text, std::string& directory) {
   if (text.empty()) return Wrong("give a directory");
   directory = Absolute(text);
+  return absl::OkStatus();
+}
+
+// A template in it that is wrong only warns; a catalog that is not there was meant to be another.
+absl::Status ReadCatalog(const std::string& text, std::string& directory) {
+  std::string catalog;
+  HONE_RETURN_IF_ERROR(ReadDirectory(text, catalog));
+  if (!IsDirectory(catalog) || access(catalog.c_str(), R_OK | X_OK) != 0) {
+    return Wrong("give a directory that exists and that this process can read");
+  }
+  directory = std::move(catalog);
   return absl::OkStatus();
 }
 
@@ -199,7 +213,7 @@ std::vector<Setting> MakeSettings() {
        [](Text t, Config& c) { return ReadDirectory(t, c.cache_dir); },
        [](const Config& c) { return c.cache_dir; }},
       {"kernels", "DIR", "Catalog of templates, one directory each",
-       [](Text t, Config& c) { return ReadDirectory(t, c.kernels_dir); },
+       [](Text t, Config& c) { return ReadCatalog(t, c.kernels_dir); },
        [](const Config& c) { return c.kernels_dir; }},
       {"device", "KIND", "auto (CUDA devices, else the CPU reference device), cpu, cuda or none",
        ReadDevice,

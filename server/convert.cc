@@ -11,6 +11,7 @@
 #include "runtime/kernel/problem.h"
 #include "runtime/launch/recipe_proto.h"
 #include "server/errors.h"
+#include "server/service_context.h"
 
 namespace hone {
 namespace {
@@ -129,34 +130,6 @@ absl::StatusOr<TargetSpec> TargetFromProto(const v1::Target& target) {
     spec.device = FromProto(device);
   }
   return spec;
-}
-
-DeviceFingerprint FromProto(const v1::DeviceFingerprint& proto) {
-  DeviceFingerprint fingerprint;
-  fingerprint.kind = proto.kind();
-  fingerprint.architecture = proto.architecture();
-  fingerprint.sm_count = proto.sm_count();
-  fingerprint.clock_khz = proto.clock_khz();
-  fingerprint.memory_clock_khz = proto.memory_clock_khz();
-  fingerprint.memory_bus_bits = proto.memory_bus_bits();
-  fingerprint.l2_bytes = proto.l2_bytes();
-  fingerprint.memory_bytes = proto.memory_bytes();
-  fingerprint.slice = proto.slice();
-  return fingerprint;
-}
-
-v1::DeviceFingerprint ToProto(const DeviceFingerprint& fingerprint) {
-  v1::DeviceFingerprint proto;
-  proto.set_kind(fingerprint.kind);
-  proto.set_architecture(fingerprint.architecture);
-  proto.set_sm_count(fingerprint.sm_count);
-  proto.set_clock_khz(fingerprint.clock_khz);
-  proto.set_memory_clock_khz(fingerprint.memory_clock_khz);
-  proto.set_memory_bus_bits(fingerprint.memory_bus_bits);
-  proto.set_l2_bytes(fingerprint.l2_bytes);
-  proto.set_memory_bytes(fingerprint.memory_bytes);
-  proto.set_slice(fingerprint.slice);
-  return proto;
 }
 
 v1::ArtifactInfo ToProto(const Artifact& artifact, const std::string& log_id) {
@@ -321,6 +294,7 @@ v1::GetKernelResponse ToProto(const KernelAnswer& answer, const KernelTemplate& 
   if (answer.pin.has_value()) *proto.mutable_pin() = ToProto(*answer.pin);
   ValuesToProto(answer.bucket_values, &kernel_template, proto.mutable_bucket_params());
   proto.set_exact(answer.source == AnswerSource::kTuned);
+  proto.set_api_version(kApiVersion);
   for (const NearKey& near : answer.nearest_keys) {
     v1::NearKey* to = proto.add_nearest_keys();
     to->set_key(near.key);

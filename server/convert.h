@@ -12,11 +12,11 @@
 #include "runtime/cache/kernel_cache.h"
 #include "runtime/compile/compiler.h"
 #include "runtime/kernel/device_ceilings.h"
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/measurement.h"
 #include "runtime/kernel/program.h"
 #include "runtime/kernel/tuned_kernel.h"
+#include "runtime/launch/device_fingerprint_proto.h"
 #include "runtime/store/kernel_store.h"
 
 namespace hone {
@@ -37,9 +37,6 @@ inline constexpr char kAutoArchitecture[] = "auto";
 // architecture or a fingerprint, an architecture that is not a plain word, a fingerprint with
 // negative facts.
 absl::StatusOr<TargetSpec> TargetFromProto(const v1::Target& target);
-
-DeviceFingerprint FromProto(const v1::DeviceFingerprint& fingerprint);
-v1::DeviceFingerprint ToProto(const DeviceFingerprint& fingerprint);
 
 // `log_id` empty: that of the artifact's own log, if it has one.
 v1::ArtifactInfo ToProto(const Artifact& artifact, const std::string& log_id = "");

@@ -67,8 +67,8 @@ Daemon::Daemon(const DaemonConfig& config)
     : config_(config),
       connections_(ConnectionTable::ForProcessLimit()),
       gate_(&timer_),
-      lookups_("look-up", kLookupThreads, kLookupsWaitingMax),
-      compiles_("compile", kCompileThreads, kCompilesWaitingMax) {}
+      lookups_("look-ups", kLookupThreads, kLookupsWaitingMax),
+      compiles_("compiles", kCompileThreads, kCompilesWaitingMax) {}
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config,
                                                       const std::string& version) {

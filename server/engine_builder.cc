@@ -12,6 +12,7 @@
 #include "runtime/compile/device_target.h"
 #include "runtime/device/worker_profiler.h"
 #include "server/logging.h"
+#include "server/tune_log.h"
 
 namespace hone {
 namespace {
@@ -130,7 +131,8 @@ void AddLanes(const EngineOptions& options, const std::vector<DeviceInfo>& devic
                                       .policy = options.policy,
                                       .tune_when = options.tune_when,
                                       .tune_memory_bytes_max = options.tune_memory_bytes_max,
-                                      .tune_duty = options.tune_duty});
+                                      .tune_duty = options.tune_duty,
+                                      .on_tune = LogTune});
 }
 
 }  // namespace

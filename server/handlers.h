@@ -18,6 +18,9 @@ namespace hone {
 
 // ---- Unary (service_kernels.cc, service_compile.cc, service_templates.cc, ...).
 void GetKernel(ServiceContext& context, CallPtr<v1::GetKernelRequest, v1::GetKernelResponse> call);
+// A GetKernel that was answered from memory before, byte for byte; false if it was not, or would be
+// answered otherwise now.
+bool GetKnownKernel(ServiceContext& context, CallBase& call);
 void Compile(ServiceContext& context, CallPtr<v1::CompileRequest, v1::CompileResponse> call);
 void GetLog(ServiceContext& context, CallPtr<v1::GetLogRequest, v1::GetLogResponse> call);
 void ListTemplates(ServiceContext& context,
@@ -75,6 +78,10 @@ class HeaderSetUpload {
 // A template as a request names it. NOT_FOUND says what there is.
 absl::StatusOr<CatalogEntryPtr> FindTemplate(ServiceContext& context, const v1::TemplateRef& ref);
 
+// NOT_FOUND, with names like it, unless `name` is empty, a template's, or stored with a tuning or a
+// miss. Blocks on the store.
+absl::Status CheckTemplateName(ServiceContext& context, const std::string& name);
+
 // One stored tuning and what it stands for.
 struct FoundTuning {
   TuningRecord record;
@@ -83,6 +90,8 @@ struct FoundTuning {
   // has changed.
   KernelTemplatePtr kernel_template;
   std::optional<Problem> problem;
+  // What answers where there is no pin; absent when nothing can.
+  std::optional<Config> unpinned;
   v1::TuningSummary summary;
 };
 // NOT_FOUND, or INVALID_ARGUMENT for a beginning that several keys have. Blocks on the store.

@@ -8,12 +8,13 @@
 
 namespace hone {
 
-HeaderSetReactor::HeaderSetReactor(ServiceContext& context, const absl::Status& admitted,
-                                   grpc::ByteBuffer* response)
+HeaderSetReactor::HeaderSetReactor(ServiceContext& context, const Caller& caller,
+                                   const absl::Status& admitted, grpc::ByteBuffer* response)
     : context_(context),
+      client_(caller.connection),
       response_(response),
       upload_(std::make_shared<HeaderSetUpload>(context.limits)) {
-  context_.calls.Enter();
+  context_.calls.Enter(client_);
   if (admitted.ok()) {
     StartRead(&message_);
   } else {
@@ -23,8 +24,9 @@ HeaderSetReactor::HeaderSetReactor(ServiceContext& context, const absl::Status& 
 
 void HeaderSetReactor::OnDone() {
   CallsUnderWay& calls = context_.calls;
+  const uint64_t client = client_;
   delete this;
-  calls.Leave();
+  calls.Leave(client);
 }
 
 void HeaderSetReactor::End(const absl::Status& status) {
@@ -59,7 +61,7 @@ void HeaderSetReactor::Store() {
     if (ended_) return;
     storing_ = true;
   }
-  const absl::Status queued = context_.lookups->Submit([this] {
+  const absl::Status queued = context_.lookups->Submit(client_, [this] {
     auto stored = upload_->Store(*context_.store);
     if (stored.ok()) {
       grpc::ByteBuffer reply = Serialize(*stored);

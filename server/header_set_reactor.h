@@ -16,7 +16,7 @@ namespace hone {
 class HeaderSetReactor : public grpc::ServerReadReactor<grpc::ByteBuffer> {
  public:
   // `admitted` not OK: the upload is refused with it.
-  HeaderSetReactor(ServiceContext& context, const absl::Status& admitted,
+  HeaderSetReactor(ServiceContext& context, const Caller& caller, const absl::Status& admitted,
                    grpc::ByteBuffer* response);
 
  private:
@@ -29,6 +29,7 @@ class HeaderSetReactor : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   void End(const absl::Status& status);
 
   ServiceContext& context_;
+  const uint64_t client_;
   grpc::ByteBuffer* const response_;
   grpc::ByteBuffer message_;
   // Shared with the thread that stores it, which may outlast the call.

@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace hone {
 namespace {
 
 // Names are at most 64 long; longer input is cut, so that a request cannot buy much work.
 constexpr size_t kLengthMax = 128;
+constexpr size_t kSuggestionsMax = 3;
 
 }  // namespace
 
@@ -48,6 +51,14 @@ std::vector<std::string> NearestNames(absl::string_view name, const std::vector<
     nearest.push_back(candidate);
   }
   return nearest;
+}
+
+std::string Suggestion(absl::string_view name, const std::vector<std::string>& templates) {
+  const std::set<std::string> known(templates.begin(), templates.end());
+  if (known.empty()) return "there are no templates";
+  const std::vector<std::string> nearest = NearestNames(name, templates, kSuggestionsMax);
+  if (nearest.empty()) return absl::StrCat("there are ", known.size(), ", none of a similar name");
+  return absl::StrCat("did you mean ", absl::StrJoin(nearest, ", "), "?");
 }
 
 }  // namespace hone

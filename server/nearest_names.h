@@ -17,4 +17,8 @@ size_t EditDistance(absl::string_view a, absl::string_view b);
 std::vector<std::string> NearestNames(absl::string_view name, const std::vector<std::string>& known,
                                       size_t limit);
 
+// For the end of an error's text: "did you mean softmax?", "there are 9, none of a similar name" or
+// "there are no templates".
+std::string Suggestion(absl::string_view name, const std::vector<std::string>& templates);
+
 }  // namespace hone

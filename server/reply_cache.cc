@@ -1,6 +1,15 @@
 #include "server/reply_cache.h"
 
+#include "runtime/cache/answer_memory.h"
+
 namespace hone {
+namespace {
+
+int64_t KeptBytes(const TunedKernel& kernel, const grpc::ByteBuffer& reply) {
+  return static_cast<int64_t>(reply.Length()) + BinaryBytesOf(kernel);
+}
+
+}  // namespace
 
 std::optional<grpc::ByteBuffer> ReplyCache::Find(const std::shared_ptr<const TunedKernel>& kernel,
                                                  int64_t inline_bytes_max) const {
@@ -14,9 +23,15 @@ void ReplyCache::Put(std::shared_ptr<const TunedKernel> kernel, int64_t inline_b
                      grpc::ByteBuffer reply) {
   Key key{std::move(kernel), inline_bytes_max};
   MutexLock lock(&mutex_);
-  if (replies_.insert_or_assign(key, std::move(reply)).second) order_.push_back(std::move(key));
-  while (order_.size() > entries_max_) {
-    replies_.erase(order_.front());
+  const auto [it, added] = replies_.try_emplace(key, std::move(reply));
+  if (!added) return;  // another call of the same kernel was quicker
+  bytes_ += KeptBytes(*key.first, it->second);
+  order_.push_back(std::move(key));
+  // The newest stays, whatever its size.
+  while (order_.size() > entries_max_ || (bytes_ > bytes_max_ && order_.size() > 1)) {
+    const auto oldest = replies_.find(order_.front());
+    bytes_ -= KeptBytes(*oldest->first.first, oldest->second);
+    replies_.erase(oldest);
     order_.pop_front();
   }
 }

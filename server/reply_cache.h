@@ -16,11 +16,12 @@
 namespace hone {
 
 // Thread-safe. Keyed by the kernel object itself, which is immutable and kept alive here, so that
-// its address cannot come to mean another; a new winner is a new object. Beyond the bound the
-// oldest entry goes.
+// its address cannot come to mean another; a new winner is a new object. Beyond a bound the oldest
+// entry goes; a kernel's binaries count for it, because they are kept alive.
 class ReplyCache {
  public:
-  explicit ReplyCache(size_t entries_max) : entries_max_(entries_max) {}
+  ReplyCache(size_t entries_max, int64_t bytes_max)
+      : entries_max_(entries_max), bytes_max_(bytes_max) {}
 
   // Copies share the bytes. `inline_bytes_max` as the request gave it: it decides what is in the
   // reply.
@@ -33,9 +34,11 @@ class ReplyCache {
   using Key = std::pair<std::shared_ptr<const TunedKernel>, int64_t>;
 
   const size_t entries_max_;
+  const int64_t bytes_max_;
   mutable Mutex mutex_;
   absl::flat_hash_map<Key, grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mutex_);
   std::deque<Key> order_ ABSL_GUARDED_BY(mutex_);
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace hone

@@ -10,6 +10,7 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 #include "runtime/base/error_info.h"
+#include "server/call.h"
 #include "server/errors.h"
 
 namespace hone {
@@ -131,16 +132,6 @@ absl::Status CheckMessage(const Message& message, const std::string& parent) {
   return absl::OkStatus();
 }
 
-std::string Flatten(const grpc::ByteBuffer& bytes) {
-  std::vector<grpc::Slice> slices;
-  std::string flat;
-  if (!bytes.Dump(&slices).ok()) return flat;
-  for (const grpc::Slice& slice : slices) {
-    flat.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return flat;
-}
-
 }  // namespace
 
 absl::Status CheckFields(const Message& message) { return CheckMessage(message, ""); }
@@ -160,7 +151,7 @@ absl::Status ParseRequest(const grpc::ByteBuffer& bytes, Message* message) {
     return CheckFields(*message);
   }
   const Descriptor& type = *message->GetDescriptor();
-  if (absl::Status status = FindInvalidText(type, Flatten(bytes), "", 0); !status.ok()) {
+  if (absl::Status status = FindInvalidText(type, FlatBytes(bytes), "", 0); !status.ok()) {
     return status;
   }
   return absl::InvalidArgumentError(

@@ -12,6 +12,7 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_builder.h"
 #include "grpcpp/server_posix.h"
+#include "runtime/base/keep_grpc.h"
 #include "server/logging.h"
 #include "server/request_check.h"
 
@@ -43,6 +44,7 @@ RpcServer::RpcServer(ServiceContext& context, ConnectionTable& connections,
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     ServiceContext& context, ConnectionTable& connections, std::unique_ptr<UnixListener> listener) {
+  KeepGrpc();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   std::unique_ptr<RpcServer> self(new RpcServer(context, connections, std::move(listener)));

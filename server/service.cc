@@ -18,21 +18,26 @@ absl::Status ShuttingDown() {
   return absl::UnavailableError("the daemon is shutting down; try again shortly");
 }
 
-absl::Status TooMany(absl::string_view what, int64_t present, int64_t limit) {
+// One connection may have as many as are still free.
+absl::Status CheckShare(absl::string_view what, const CallsUnderWay::Present& present,
+                        int64_t limit) {
+  if (present.of_client < limit - present.all) return absl::OkStatus();
   return WithErrorInfo(
-      absl::ResourceExhaustedError(absl::StrCat("the daemon carries ", present, " ", what,
-                                                ", its limit is ", limit, "; try again shortly")),
+      absl::ResourceExhaustedError(absl::StrCat(
+          "the daemon carries ", present.all, " ", what, ", ", present.of_client,
+          " of them of this connection; its limit is ", limit,
+          ", and one connection may have no more than are still free; try again shortly")),
       {.reason = "TOO_MANY_CALLS",
-       .needed = present + 1,
+       .needed = present.all + 1,
        .available = limit,
        .retry_after_ms = kRetryAfterMs});
 }
 
 }  // namespace
 
-void OpenStreams::Add(const std::shared_ptr<EventStream>& stream, bool endless) {
+void OpenStreams::Add(const std::shared_ptr<EventStream>& stream, uint64_t client, bool endless) {
   MutexLock lock(&mutex_);
-  streams_[stream.get()] = {stream, endless};
+  streams_[stream.get()] = {stream, client, endless};
 }
 
 void OpenStreams::Remove(const EventStream* stream) {
@@ -55,6 +60,16 @@ void OpenStreams::EndEndless(const absl::Status& status) {
 int64_t OpenStreams::count() const {
   MutexLock lock(&mutex_);
   return static_cast<int64_t>(streams_.size());
+}
+
+CallsUnderWay::Present OpenStreams::Count(uint64_t client) const {
+  MutexLock lock(&mutex_);
+  CallsUnderWay::Present present;
+  for (const auto& [key, entry] : streams_) {
+    ++present.all;
+    if (entry.client == client) ++present.of_client;
+  }
+  return present;
 }
 
 void KernelServiceImpl::Drain(absl::Time deadline) {
@@ -83,11 +98,17 @@ grpc::ServerUnaryReactor* KernelServiceImpl::StartUnary(
     void (*handler)(ServiceContext&, CallPtr<Request, Response>)) {
   Caller caller;
   absl::Status status = Admit(*call, method, caller);
-  auto started = std::make_shared<hone::Call<Request, Response>>(std::move(caller), response);
-  const int64_t present = context_.calls.Enter();
-  auto* reactor = new UnaryReactor(started, [this] { context_.calls.Leave(); });
-  if (status.ok() && present >= context_.limits.calls_max) {
-    status = TooMany("calls", present, context_.limits.calls_max);
+  const uint64_t client = caller.connection;
+  auto started =
+      std::make_shared<hone::Call<Request, Response>>(std::move(caller), call, request, response);
+  const CallsUnderWay::Present present = context_.calls.Enter(client);
+  auto* reactor = new UnaryReactor(started, [this, client] { context_.calls.Leave(client); });
+  if (status.ok() && method.at_once != nullptr && method.at_once(context_, *started)) {
+    return reactor;
+  }
+  if (status.ok()) {
+    started->set_crowded(CheckShare("calls", present, context_.limits.calls_max));
+    if (!method.answers_crowded) status = started->crowded();
   }
   if (status.ok()) status = ParseRequest(*request, started->mutable_request());
   if (status.ok()) {
@@ -105,32 +126,38 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* KernelServiceImpl::StartStream(
   Caller caller;
   absl::Status status = Admit(*call, method, caller);
   auto stream = std::make_shared<EventStream>(slow_reader_hint);
-  if (const int64_t present = context_.streams.count();
-      status.ok() && present >= context_.limits.streams_max) {
-    status = TooMany("streams", present, context_.limits.streams_max);
+  const uint64_t client = caller.connection;
+  if (status.ok()) {
+    status = CheckShare("streams", context_.streams.Count(client), context_.limits.streams_max);
   }
-  context_.calls.Enter();
+  context_.calls.Enter(client);
   Request parsed;
   if (status.ok()) status = ParseRequest(*request, &parsed);
   StreamCleanup cleanup = [] {};
   if (status.ok()) {
-    context_.streams.Add(stream, method.endless);
+    context_.streams.Add(stream, client, method.endless);
     // Draining may have begun since Admit looked.
     if (method.endless && context_.draining) stream->End(ShuttingDown());
     cleanup = handler(context_, caller, parsed, stream);
   } else {
     stream->End(status);
   }
-  return new EventStreamReactor(stream, [this, key = stream.get(), cleanup = std::move(cleanup)] {
-    context_.streams.Remove(key);
-    cleanup();
-    context_.calls.Leave();
-  });
+  return new EventStreamReactor(stream,
+                                [this, client, key = stream.get(), cleanup = std::move(cleanup)] {
+                                  context_.streams.Remove(key);
+                                  cleanup();
+                                  context_.calls.Leave(client);
+                                });
 }
 
 grpc::ServerUnaryReactor* KernelServiceImpl::GetKernel(Context* call, const Bytes* request,
                                                        Bytes* response) {
-  return StartUnary(call, request, response, {"GetKernel", Role::kReader}, &hone::GetKernel);
+  return StartUnary(call, request, response,
+                    {.name = "GetKernel",
+                     .role = Role::kReader,
+                     .at_once = &GetKnownKernel,
+                     .answers_crowded = true},
+                    &hone::GetKernel);
 }
 
 grpc::ServerUnaryReactor* KernelServiceImpl::Compile(Context* call, const Bytes* request,
@@ -235,7 +262,7 @@ grpc::ServerReadReactor<grpc::ByteBuffer>* KernelServiceImpl::RegisterHeaderSet(
                                                                                 Bytes* response) {
   Caller caller;
   const absl::Status status = Admit(*call, {"RegisterHeaderSet", Role::kTuner}, caller);
-  return new HeaderSetReactor(context_, status, response);
+  return new HeaderSetReactor(context_, caller, status, response);
 }
 
 }  // namespace hone

@@ -79,6 +79,10 @@ class KernelServiceImpl : public RawKernelService {
     const char* name;
     Role role;
     bool endless = false;  // a stream that only its client ends
+    // Answers from memory a call that needs no more than its bytes to be known; false: it does.
+    bool (*at_once)(ServiceContext&, CallBase&) = nullptr;
+    // The handler looks at CallBase::crowded itself.
+    bool answers_crowded = false;
   };
 
   absl::Status Admit(const Context& call, const Method& method, Caller& caller) const;

@@ -61,7 +61,7 @@ void SendArtifact(const Artifact& artifact, int64_t chunk_bytes, EventStream& st
 
 }  // namespace
 
-StreamCleanup GetArtifact(ServiceContext& context, const Caller&,
+StreamCleanup GetArtifact(ServiceContext& context, const Caller& caller,
                           const v1::GetArtifactRequest& request, StreamPtr stream) {
   const std::string& sha256 = request.sha256();
   if (!IsSha256(sha256)) {
@@ -71,12 +71,13 @@ StreamCleanup GetArtifact(ServiceContext& context, const Caller&,
   }
   // Not evicted before it has been sent.
   auto held = context.store->Hold(sha256);
-  const absl::Status queued = context.lookups->Submit([&context, sha256, stream] {
-    if (stream->ended()) return;
-    const auto artifact = ReadArtifact(context, sha256);
-    if (!artifact.ok()) return stream->End(artifact.status());
-    SendArtifact(*artifact, context.limits.chunk_bytes, *stream);
-  });
+  const absl::Status queued =
+      context.lookups->Submit(caller.connection, [&context, sha256, stream] {
+        if (stream->ended()) return;
+        const auto artifact = ReadArtifact(context, sha256);
+        if (!artifact.ok()) return stream->End(artifact.status());
+        SendArtifact(*artifact, context.limits.chunk_bytes, *stream);
+      });
   if (!queued.ok()) stream->End(queued);
   return [held = std::move(held)] {};
 }

@@ -266,12 +266,13 @@ void Compile(ServiceContext& context, CompileCall call) {
   const absl::Time deadline = absl::Now() + context.limits.wait_default;
   context.gate->WhenReady(deadline, [&context, call](absl::StatusOr<Engine*> engine) {
     if (!engine.ok()) return call->Fail(engine.status());
-    const absl::Status queued = context.compiles->Submit([&context, call, engine = *engine] {
-      if (call->cancelled()) return;
-      auto response = CompileAll(context, *engine, call);
-      if (!response.ok()) return call->Fail(response.status());
-      call->Reply(*response);
-    });
+    const absl::Status queued =
+        context.compiles->Submit(call->caller().connection, [&context, call, engine = *engine] {
+          if (call->cancelled()) return;
+          auto response = CompileAll(context, *engine, call);
+          if (!response.ok()) return call->Fail(response.status());
+          call->Reply(*response);
+        });
     if (!queued.ok()) call->Fail(queued);
   });
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "runtime/base/mutex.h"
@@ -20,6 +21,7 @@
 #include "server/engine.h"
 #include "server/event_stream.h"
 #include "server/reply_cache.h"
+#include "server/request_cache.h"
 #include "server/work_queue.h"
 
 namespace hone {
@@ -27,7 +29,9 @@ namespace hone {
 // Grows when a message of the API changes meaning.
 inline constexpr int kApiVersion = 1;
 
-// Bounds of one call or of all calls together; what is beyond is refused with the bound named.
+// Bounds of one call or of all calls together; what is beyond is refused with the bound named. Of
+// calls and of streams one connection may have as many as are still free, so that none can take
+// all; hits are answered whatever there is.
 struct ServiceLimits {
   int calls_max = 4096;    // unary calls under way
   int streams_max = 1024;  // tunes watched, watches, downloads
@@ -56,14 +60,20 @@ struct ServiceInfo {
 // Calls and streams under way. Thread-safe.
 class CallsUnderWay {
  public:
+  struct Present {
+    int64_t all = 0;
+    int64_t of_client = 0;
+  };
   // How many there were before.
-  int64_t Enter() {
+  Present Enter(uint64_t client) {
     MutexLock lock(&mutex_);
-    return count_++;
+    return {count_++, of_client_[client]++};
   }
-  void Leave() {
+  void Leave(uint64_t client) {
     MutexLock lock(&mutex_);
     --count_;
+    const auto it = of_client_.find(client);
+    if (--it->second == 0) of_client_.erase(it);
   }
   int64_t count() const {
     MutexLock lock(&mutex_);
@@ -79,19 +89,22 @@ class CallsUnderWay {
   bool None() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return count_ == 0; }
   mutable Mutex mutex_;
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<uint64_t, int64_t> of_client_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Open streams, so that draining can end those without an end of their own. Thread-safe.
 class OpenStreams {
  public:
-  void Add(const std::shared_ptr<EventStream>& stream, bool endless);
+  void Add(const std::shared_ptr<EventStream>& stream, uint64_t client, bool endless);
   void Remove(const EventStream* stream);
   void EndEndless(const absl::Status& status);
   int64_t count() const;
+  CallsUnderWay::Present Count(uint64_t client) const;
 
  private:
   struct Open {
     std::weak_ptr<EventStream> stream;
+    uint64_t client = 0;
     bool endless = false;
   };
 
@@ -115,16 +128,18 @@ struct ServiceContext {
   std::atomic<bool> draining{false};
   CallsUnderWay calls;
   OpenStreams streams;
-  ReplyCache replies{4096};
+  ReplyCache replies{4096, int64_t{128} << 20};
+  RequestCache requests{16'384, int64_t{128} << 20};
 };
 
 // Runs `work` on the look-up threads; a full queue is the call's answer. Work whose caller has gone
 // in the meantime is left out.
 template <class CallPtrType>
 void RunLookup(ServiceContext& context, const CallPtrType& call, std::function<void()> work) {
-  const absl::Status queued = context.lookups->Submit([call, work = std::move(work)] {
-    if (!call->cancelled()) work();
-  });
+  const absl::Status queued =
+      context.lookups->Submit(call->caller().connection, [call, work = std::move(work)] {
+        if (!call->cancelled()) work();
+      });
   if (!queued.ok()) call->Fail(queued);
 }
 

@@ -104,18 +104,29 @@ void Answer(ServiceContext& context, const GetKernelCall& call, const KernelRequ
 }
 
 // A kernel in memory is answered with the bytes it was answered with before.
-void AnswerHit(ServiceContext& context, const GetKernelCall& call, const KernelRequest& request,
-               const KernelAnswer& hit) {
-  const int64_t inline_bytes = InlineBytesOf(call->request(), context.limits);
+void AnswerHit(ServiceContext& context, CallBase& call, const KernelTemplate& kernel_template,
+               const KernelAnswer& hit, int64_t inline_bytes) {
   if (auto reply = context.replies.Find(hit.kernel, inline_bytes)) {
-    return call->ReplyBytes(*std::move(reply));
+    return call.ReplyBytes(*std::move(reply));
   }
-  grpc::ByteBuffer reply = Serialize(ToProto(hit, *request.kernel_template, inline_bytes));
+  grpc::ByteBuffer reply = Serialize(ToProto(hit, kernel_template, inline_bytes));
   context.replies.Put(hit.kernel, inline_bytes, reply);
-  call->ReplyBytes(std::move(reply));
+  call.ReplyBytes(std::move(reply));
 }
 
 }  // namespace
+
+bool GetKnownKernel(ServiceContext& context, CallBase& call) {
+  const auto known = context.requests.Find(call.RequestBytes());
+  Engine* engine = context.gate->Get();
+  if (known == nullptr || engine == nullptr) return false;
+  // The name may mean another template by now.
+  const auto entry = context.catalog->Find(known->template_name, known->template_digest);
+  if (!entry.ok() || (*entry)->kernel_template != known->kernel_template) return false;
+  if (!engine->cache->Again(*known->hit)) return false;
+  AnswerHit(context, call, *known->kernel_template, known->hit->answer, known->inline_bytes_max);
+  return true;
+}
 
 void GetKernel(ServiceContext& context, GetKernelCall call) {
   auto asked = RequestOf(context, call->request());
@@ -123,11 +134,19 @@ void GetKernel(ServiceContext& context, GetKernelCall call) {
   const KernelRequest& request = asked->request;
   const absl::Time began = absl::Now();
   if (Engine* engine = context.gate->Get()) {
-    if (const auto hit = engine->cache->Find(request)) {
-      AnswerHit(context, call, request, *hit);
-      return LogAnswer("hit", spdlog::level::debug, call, *hit, began);
+    if (const auto hit = engine->cache->FindHit(request)) {
+      const int64_t inline_bytes = InlineBytesOf(call->request(), context.limits);
+      const v1::TemplateRef& ref = call->request().template_();
+      context.requests.Put(call->RequestBytes(), {.template_name = ref.name(),
+                                                  .template_digest = ref.digest(),
+                                                  .kernel_template = request.kernel_template,
+                                                  .hit = hit,
+                                                  .inline_bytes_max = inline_bytes});
+      AnswerHit(context, *call, *request.kernel_template, hit->answer, inline_bytes);
+      return LogAnswer("hit", spdlog::level::debug, call, hit->answer, began);
     }
   }
+  if (!call->crowded().ok()) return call->Fail(call->crowded());
   const absl::Time deadline = began + request.max_wait;
   context.gate->WhenReady(deadline, [&context, call, asked = *std::move(asked), deadline,
                                      began](absl::StatusOr<Engine*> engine) {
@@ -137,11 +156,13 @@ void GetKernel(ServiceContext& context, GetKernelCall call) {
     }
     KernelRequest remaining = asked.request;
     remaining.max_wait = std::max(deadline - absl::Now(), absl::ZeroDuration());
-    (*engine)->cache->Get(
+    remaining.client = call->caller().connection;
+    auto leave = (*engine)->cache->Get(
         remaining, [&context, call, remaining, began](const absl::StatusOr<KernelAnswer>& answer) {
           LogAnswer("miss", spdlog::level::info, call, answer, began);
           Answer(context, call, remaining, answer);
         });
+    call->OnCancelled(std::move(leave));
   });
 }
 

@@ -48,8 +48,11 @@ v1::UntunedKey MissToProto(const Miss& miss) {
   return proto;
 }
 
-absl::StatusOr<v1::ListMissesResponse> MissesIn(KernelCache& cache, const MissFilter& filter) {
+absl::StatusOr<v1::ListMissesResponse> MissesIn(ServiceContext& context, KernelCache& cache,
+                                                const MissFilter& filter) {
   HONE_ASSIGN_OR_RETURN(const std::vector<Miss> misses, cache.ListMisses(filter));
+  // After reading, which writes down what was only counted until then.
+  if (misses.empty()) HONE_RETURN_IF_ERROR(CheckTemplateName(context, filter.template_name));
   v1::ListMissesResponse response;
   size_t bytes = 0;
   for (const Miss& miss : misses) {
@@ -68,8 +71,8 @@ void ListMisses(ServiceContext& context,
                 CallPtr<v1::ListMissesRequest, v1::ListMissesResponse> call) {
   const auto filter = FilterOf(call->request());
   if (!filter.ok()) return call->Fail(filter.status());
-  WithEngine(context, call, [call, filter = *filter](Engine& engine) {
-    const auto response = MissesIn(*engine.cache, filter);
+  WithEngine(context, call, [&context, call, filter = *filter](Engine& engine) {
+    const auto response = MissesIn(context, *engine.cache, filter);
     if (!response.ok()) return call->Fail(response.status());
     call->Reply(*response);
   });

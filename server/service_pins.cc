@@ -1,4 +1,5 @@
 // What people decide over measurements: which config is served, and what is no longer believed.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -27,10 +28,19 @@ constexpr int kPageSize = 1000;
 // Tunings whose measurements are read for their drivers and builds: enough to show what there is.
 constexpr int kSampledTunings = 50;
 
+// It is shown on the terminals of others.
 absl::Status CheckReason(const std::string& reason) {
-  if (reason.size() <= kReasonBytesMax) return absl::OkStatus();
+  if (reason.size() > kReasonBytesMax) {
+    return InvalidField("reason",
+                        absl::StrCat("has ", reason.size(), " bytes; at most ", kReasonBytesMax));
+  }
+  const auto control = std::find_if(reason.begin(), reason.end(),
+                                    [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  if (control == reason.end()) return absl::OkStatus();
   return InvalidField("reason",
-                      absl::StrCat("has ", reason.size(), " bytes; at most ", kReasonBytesMax));
+                      absl::StrCat("holds the control character 0x",
+                                   absl::Hex(static_cast<unsigned char>(*control)), " at ",
+                                   control - reason.begin(), "; it is one line of text"));
 }
 
 absl::StatusOr<std::optional<Config>> ConfigOf(const std::string& text) {
@@ -52,10 +62,16 @@ void LogPin(absl::string_view event, const CallBase& call, const WinnerPin& pin)
 
 absl::StatusOr<v1::PinResponse> PinKey(ServiceContext& context, Engine& engine,
                                        const CallBase& call, const v1::PinRequest& request) {
-  HONE_ASSIGN_OR_RETURN(const std::string key, FindKey(request.key(), *context.store));
-  HONE_ASSIGN_OR_RETURN(const std::optional<Config> config, ConfigOf(request.config()));
+  HONE_ASSIGN_OR_RETURN(const FoundTuning found, FindTuning(context, request.key()));
+  const std::string& key = found.record.key;
+  HONE_ASSIGN_OR_RETURN(std::optional<Config> config, ConfigOf(request.config()));
+  if (!config) config = found.unpinned;
+  if (!config) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("config: no candidate measured under ", key, " can be served; tune it first"));
+  }
   HONE_ASSIGN_OR_RETURN(const WinnerPin pin,
-                        engine.cache->PinWinner(key, config, request.reason()));
+                        engine.cache->PinWinner(key, *config, request.reason()));
   LogPin("pinned", call, pin);
   v1::PinResponse response;
   response.set_key(key);
@@ -164,6 +180,7 @@ std::string Why(const v1::InvalidateRequest& request) {
 absl::StatusOr<v1::InvalidateResponse> InvalidateMatching(ServiceContext& context, Engine& engine,
                                                           const CallBase& call,
                                                           const v1::InvalidateRequest& request) {
+  HONE_RETURN_IF_ERROR(CheckTemplateName(context, request.template_name()));
   InvalidationFilter filter;
   filter.template_name = request.template_name();
   filter.driver = request.driver();

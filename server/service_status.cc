@@ -85,6 +85,10 @@ absl::StatusOr<v1::ExplainKeyResponse> Explain(KernelCache& cache, const KernelR
     }
   }
   response.set_state(explanation.state);
+  ValuesToProto(explanation.bucket_values, request.kernel_template.get(),
+                response.mutable_bucket_params());
+  if (explanation.bucket_key.has_value()) response.set_bucket_key(explanation.bucket_key->id());
+  response.set_bucket_tuned(explanation.bucket_tuned);
   return response;
 }
 
@@ -126,6 +130,7 @@ void ExplainKey(ServiceContext& context,
   const auto read = [&]() -> absl::Status {
     HONE_ASSIGN_OR_RETURN(request.values, ValuesFromProto(call->request().params()));
     HONE_ASSIGN_OR_RETURN(request.target, TargetFromProto(call->request().target()));
+    request.numerics = static_cast<Numerics>(call->request().numerics());
     HONE_ASSIGN_OR_RETURN(const CatalogEntryPtr entry,
                           FindTemplate(context, call->request().template_()));
     request.kernel_template = entry->kernel_template;

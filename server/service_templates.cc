@@ -1,4 +1,5 @@
 // The templates there are, and new ones.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,10 +8,14 @@
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "server/logging.h"
+#include "server/nearest_names.h"
 #include "server/reply_size.h"
 
 namespace hone {
 namespace {
+
+// The newest tunings, which are looked through for names.
+constexpr int kTuningsForNames = 1000;
 
 v1::TemplateSummary ToProto(const CatalogEntry& entry) {
   const TemplateSpec& spec = entry.kernel_template->spec();
@@ -49,6 +54,23 @@ absl::StatusOr<CatalogEntryPtr> FindTemplate(ServiceContext& context, const v1::
     return InvalidField("template", "names nothing; give its name, its digest or both");
   }
   return context.catalog->Find(ref.name(), ref.digest());
+}
+
+absl::Status CheckTemplateName(ServiceContext& context, const std::string& name) {
+  if (name.empty()) return absl::OkStatus();
+  std::vector<std::string> known = context.catalog->Names();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return absl::OkStatus();
+  HONE_ASSIGN_OR_RETURN(const TuningPage tunings, context.store->ListTunings(name, 1, ""));
+  if (!tunings.records.empty()) return absl::OkStatus();
+  HONE_ASSIGN_OR_RETURN(const std::vector<Miss> misses,
+                        context.store->ListMisses({.template_name = name, .limit = 1}));
+  if (!misses.empty()) return absl::OkStatus();
+  // Templates that are gone may be meant too.
+  HONE_ASSIGN_OR_RETURN(const TuningPage newest,
+                        context.store->ListTunings("", kTuningsForNames, ""));
+  for (const TuningRecord& record : newest.records) known.push_back(record.template_name);
+  return absl::NotFoundError(absl::StrCat("template_name: no template \"", BoundedUtf8(name, 80),
+                                          "\"; ", Suggestion(name, known)));
 }
 
 absl::StatusOr<CatalogEntryPtr> TemplateToTune(ServiceContext& context, const Engine& engine,

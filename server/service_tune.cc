@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "runtime/base/error_info.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/check_tune.h"
 #include "runtime/tune/search_strategy.h"
 #include "server/convert.h"
 #include "server/errors.h"
@@ -49,6 +49,7 @@ absl::StatusOr<TuneOptions> OptionsOf(const v1::TuneRequest& request) {
                                                  "' is not known; use ", StrategyList()));
   }
   options.seed = request.seed();
+  options.numerics = static_cast<Numerics>(request.numerics());
   options.force = request.force();
   options.ranked_share = request.ranked_share();
   if (!(options.ranked_share >= 0 && options.ranked_share < 1)) {
@@ -87,8 +88,6 @@ class TuneFollower : public std::enable_shared_from_this<TuneFollower> {
   v1::TuneEvent Started(const TuneRun::Event& event);
   absl::Status Outcome(const TuneRun::Event& event) const;
   v1::TuneEvent Finished(const TuneRun::Event& event);
-  void LogRejected(const Measurement& measurement) const;
-  void LogFinished(const TuneRun::Event& event) const;
   void Beat();
   void ScheduleBeat();
 
@@ -127,7 +126,7 @@ void TuneFollower::Start(Engine& engine, const v1::TuneRequest& request) {
   auto run = start();
   if (!run.ok()) return stream_->End(run.status());
   key_ = (*run)->key();
-  LogEvent("tune_started")
+  LogEvent("tune_requested")
       .Add("template", template_->name())
       .Add("key", key_)
       .Add("joined", joined_ ? "yes" : "no")
@@ -192,7 +191,6 @@ void TuneFollower::OnEvent(const TuneRun::Event& event) {
       default_config_ = event.default_config;
       return stream_->Push("", Serialize(Started(event)));
     case Kind::kMeasurement: {
-      LogRejected(*event.measurement);
       v1::TuneEvent proto;
       *proto.mutable_candidate() = ToProto(*event.measurement, work_);
       return stream_->Push("candidate " + proto.candidate().config(), Serialize(proto));
@@ -209,7 +207,6 @@ void TuneFollower::OnEvent(const TuneRun::Event& event) {
       return stream_->Push("progress", Serialize(proto));
     }
     case Kind::kFinished:
-      LogFinished(event);
       if (absl::Status status = Outcome(event); !status.ok()) return stream_->End(status);
       stream_->Push("", Serialize(Finished(event)));
       return stream_->End(absl::OkStatus());
@@ -222,6 +219,7 @@ v1::TuneEvent TuneFollower::Started(const TuneRun::Event& event) {
   started.set_key(key_);
   started.set_candidates(event.candidates);
   started.set_already_measured(event.reused);
+  started.set_best_known_ns(event.best_known_ns);
   started.set_device(event.device);
   started.set_default_config(event.default_config);
   started.set_work_bytes(event.work_bytes);
@@ -235,20 +233,11 @@ absl::Status TuneFollower::Outcome(const TuneRun::Event& event) const {
   if (!event.status.ok() || numerics_ == Numerics::kWithinTolerance || event.same_bits != nullptr) {
     return event.status;
   }
-  std::string why = "it was not measured";
+  const Measurement* measured = nullptr;
   for (const Measurement& measurement : event.outcome.measurements) {
-    if (measurement.config.ToString() != default_config_) continue;
-    why = measurement.irreproducible ? "two launches of it on the same inputs gave different bits"
-                                     : "no hash of its outputs is stored; force measures it again";
-    if (!measurement.rejection) continue;
-    why = absl::StrCat(Name(measurement.rejection->kind), ": ", measurement.rejection->detail);
+    if (measurement.config.ToString() == default_config_) measured = &measurement;
   }
-  return WithErrorInfo(
-      absl::FailedPreconditionError(absl::StrCat(
-          "numerics: no candidate can be SAME_BITS_AS_DEFAULT, because the bits of the default (",
-          default_config_, ") are not known: ", why,
-          ". What was measured is kept; WITHIN_TOLERANCE has a winner")),
-      {.reason = "NO_CANDIDATE_SURVIVED"});
+  return NoBitsOfDefault(default_config_, measured);
 }
 
 v1::TuneEvent TuneFollower::Finished(const TuneRun::Event& event) {
@@ -279,39 +268,6 @@ v1::TuneEvent TuneFollower::Finished(const TuneRun::Event& event) {
   return proto;
 }
 
-// Whoever started the tune logs it; those who joined would only repeat it. Points that a constraint
-// excludes are no event: the template said so.
-void TuneFollower::LogRejected(const Measurement& measurement) const {
-  if (joined_ || !measurement.rejection.has_value() ||
-      measurement.rejection->kind == RejectionKind::kConstraint) {
-    return;
-  }
-  LogEvent("rejected")
-      .Add("template", template_->name())
-      .Add("key", key_)
-      .Add("config", measurement.config.ToString())
-      .Add("kind", Name(measurement.rejection->kind))
-      .Add("reason", BoundedUtf8(measurement.rejection->detail, 200))
-      .Write();
-}
-
-void TuneFollower::LogFinished(const TuneRun::Event& event) const {
-  if (joined_) return;
-  LogEvent line("tune_finished");
-  line.Add("template", template_->name()).Add("key", key_);
-  if (!event.status.ok()) line.Add("error", BoundedUtf8(event.status.message(), 200));
-  if (event.winner.has_value()) {
-    line.Add("winner", event.winner->config.ToString()).Add("best_ns", event.winner->median_ns);
-  }
-  if (event.pin.has_value()) line.Add("pinned", event.pin->config->ToString());
-  line.Add("measured", event.outcome.measured)
-      .Add("rejected", event.outcome.rejected)
-      .Add("reused", event.outcome.reused)
-      .Add("compiled", event.outcome.compiled)
-      .Add("took_s", event.seconds)
-      .Write();
-}
-
 }  // namespace
 
 StreamCleanup Tune(ServiceContext& context, const Caller& caller, const v1::TuneRequest& request,
@@ -319,16 +275,16 @@ StreamCleanup Tune(ServiceContext& context, const Caller& caller, const v1::Tune
   auto follower = std::make_shared<TuneFollower>(context, caller, stream);
   auto kept = std::make_shared<const v1::TuneRequest>(request);
   const absl::Time deadline = absl::Now() + context.limits.wait_default;
-  context.gate->WhenReady(
-      deadline, [&context, follower, kept, stream](absl::StatusOr<Engine*> engine) {
-        if (!engine.ok()) return stream->End(engine.status());
-        const absl::Status queued =
-            context.lookups->Submit([&context, follower, kept, stream, engine = *engine] {
-              if (stream->ended()) return;
-              follower->Start(*engine, *kept);
-            });
-        if (!queued.ok()) stream->End(queued);
-      });
+  context.gate->WhenReady(deadline, [&context, follower, kept, stream,
+                                     client = caller.connection](absl::StatusOr<Engine*> engine) {
+    if (!engine.ok()) return stream->End(engine.status());
+    const absl::Status queued =
+        context.lookups->Submit(client, [&context, follower, kept, stream, engine = *engine] {
+          if (stream->ended()) return;
+          follower->Start(*engine, *kept);
+        });
+    if (!queued.ok()) stream->End(queued);
+  });
   return [follower] { follower->Stop(); };
 }
 

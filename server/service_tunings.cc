@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/served_config.h"
 #include "server/convert.h"
 #include "server/errors.h"
 #include "server/handlers.h"
@@ -28,13 +29,6 @@ KernelTemplatePtr TemplateOf(ServiceContext& context, const TuningRecord& record
   return present->kernel_digest() == record.kernel_digest ? present : nullptr;
 }
 
-// A problem as it was printed; without its template everything but whole numbers is text.
-Values ValuesOf(const TuningRecord& record, const KernelTemplate* kernel_template) {
-  if (kernel_template == nullptr) return {};
-  const auto problem = Problem::Parse(*kernel_template, record.problem);
-  return problem.ok() ? problem->values() : Values();
-}
-
 WorkAmount WorkOf(const TuningRecord& record, const KernelTemplate* kernel_template) {
   if (kernel_template == nullptr) return {};
   const auto problem = Problem::Parse(*kernel_template, record.problem);
@@ -54,74 +48,101 @@ v1::MeasurementInfo ToProto(const Measurement& measurement, const WorkAmount& wo
   return proto;
 }
 
-const Measurement* FindConfig(const std::vector<Measurement>& measurements, const Config& config) {
-  for (const Measurement& measurement : measurements) {
-    if (measurement.config == config && !measurement.rejection && !measurement.samples_ns.empty()) {
-      return &measurement;
+// What answers for one stored tuning: the rule of GetKernel, for the tuned problem itself.
+class ServedRule {
+ public:
+  ServedRule(ServiceContext& context, const FoundTuning& found)
+      : store_(*context.store), found_(found) {
+    if (!found.problem) return;
+    Engine* const engine = context.gate->Get();
+    DeviceFacts facts;
+    if (engine != nullptr) {
+      for (const DeviceInfo& device : engine->cache->Devices()) {
+        if (device.fingerprint == found.record.device) facts = device.Facts();
+      }
     }
+    auto space = ConfigSpace::Create(found.kernel_template, *found.problem,
+                                     found.record.architecture, facts);
+    // A template that no longer runs on the architecture serves nothing there.
+    if (space.ok()) space_ = *std::move(space);
+    present_ = PresentOf(context, found.record);
   }
-  return nullptr;
-}
 
-// The stored winner under the present template, else the fastest: a winner is a query over the
-// measurements.
-absl::StatusOr<const Measurement*> WinnerAmong(const std::vector<Measurement>& measurements,
-                                               const std::optional<Winner>& winner) {
-  if (winner.has_value() && !winner->variants.empty()) {
-    const Measurement* won = FindConfig(measurements, winner->variants.front().config);
-    if (won != nullptr) return won;
+  absl::StatusOr<KeyDecisions> Decisions(Numerics numerics) const {
+    const std::string digest = space_ ? found_.kernel_template->digest() : "";
+    return ReadDecisions(found_.record.key, digest, numerics, store_);
   }
-  const Measurement* fastest = nullptr;
-  for (const Measurement& measurement : measurements) {
-    if (measurement.rejection.has_value() || measurement.samples_ns.empty()) continue;
-    if (fastest == nullptr || measurement.median_ns < fastest->median_ns) fastest = &measurement;
+  std::optional<Config> Choose(const KeyDecisions& decisions, Numerics numerics) const {
+    const auto served = space_ ? ChooseServed(*space_, found_.measurements, decisions,
+                                              {.numerics = numerics, .present = present_})
+                               : ChooseWithoutTemplate(found_.measurements, decisions, numerics);
+    if (!served) return std::nullopt;
+    return served->config;
   }
-  return fastest;
-}
 
-// Who is served: the winners, and the pin before them.
-absl::Status AddServed(const TuningRecord& record, const std::vector<Measurement>& measurements,
-                       const KernelTemplate* kernel_template, ServiceContext& context,
-                       v1::TuningSummary& summary) {
-  const std::string digest = kernel_template == nullptr ? "" : kernel_template->digest();
-  KernelStore& store = *context.store;
-  HONE_ASSIGN_OR_RETURN(const auto won,
-                        store.GetWinner(record.key, digest, Numerics::kWithinTolerance));
-  HONE_ASSIGN_OR_RETURN(const Measurement* winner, WinnerAmong(measurements, won));
-  HONE_ASSIGN_OR_RETURN(const auto same_bits,
-                        store.GetWinner(record.key, digest, Numerics::kSameBitsAsDefault));
-  if (same_bits.has_value() && !same_bits->variants.empty()) {
-    summary.set_same_bits_config(same_bits->variants.front().config.ToString());
+ private:
+  KernelStore& store_;
+  const FoundTuning& found_;
+  std::optional<ConfigSpace> space_;
+  Provenance present_;
+};
+
+absl::Status AddServed(ServiceContext& context, FoundTuning& found) {
+  const ServedRule served(context, found);
+  v1::TuningSummary& summary = found.summary;
+  HONE_ASSIGN_OR_RETURN(KeyDecisions same_bits, served.Decisions(Numerics::kSameBitsAsDefault));
+  if (const auto config = served.Choose(same_bits, Numerics::kSameBitsAsDefault)) {
+    summary.set_same_bits_config(config->ToString());
   }
-  HONE_ASSIGN_OR_RETURN(const auto pin, store.GetPin(record.key));
-  if (pin.has_value() && pin->config.has_value()) {
-    *summary.mutable_pin() = ToProto(*pin);
-    if (winner != nullptr) summary.set_unpinned_config(winner->config.ToString());
-    if (const auto* pinned = FindConfig(measurements, *pin->config)) winner = pinned;
+  HONE_ASSIGN_OR_RETURN(KeyDecisions decisions, served.Decisions(Numerics::kWithinTolerance));
+  std::optional<Config> answers = served.Choose(decisions, Numerics::kWithinTolerance);
+  found.unpinned = answers;
+  if (decisions.pin.has_value() && decisions.pin->config.has_value()) {
+    *summary.mutable_pin() = ToProto(*decisions.pin);
+    decisions.pin.reset();
+    found.unpinned = served.Choose(decisions, Numerics::kWithinTolerance);
+    if (found.unpinned) summary.set_unpinned_config(found.unpinned->ToString());
   }
-  if (winner == nullptr) return absl::OkStatus();
-  *summary.mutable_winner() =
-      ToProto(*winner, WorkOf(record, kernel_template), PresentOf(context, record));
+  if (!answers) return absl::OkStatus();
+  const auto measured = std::find_if(found.measurements.begin(), found.measurements.end(),
+                                     [&](const Measurement& m) { return m.config == *answers; });
+  if (measured == found.measurements.end()) {
+    // Its row was damaged and dropped; it answers all the same.
+    summary.mutable_winner()->set_config(answers->ToString());
+  } else {
+    *summary.mutable_winner() =
+        ToProto(*measured, WorkOf(found.record, found.kernel_template.get()),
+                PresentOf(context, found.record));
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::TuningSummary> Summarise(const TuningRecord& record,
-                                            const std::vector<Measurement>& measurements,
-                                            ServiceContext& context) {
-  const KernelTemplatePtr kernel_template = TemplateOf(context, record);
-  v1::TuningSummary summary;
-  summary.set_key(record.key);
-  summary.set_template_name(record.template_name);
-  if (kernel_template != nullptr) summary.set_template_digest(kernel_template->digest());
-  ValuesToProto(ValuesOf(record, kernel_template.get()), kernel_template.get(),
-                summary.mutable_params());
-  *summary.mutable_device() = ToProto(record.device);
-  summary.set_device_key(record.device.Key());
-  HONE_RETURN_IF_ERROR(AddServed(record, measurements, kernel_template.get(), context, summary));
-  summary.set_measured(record.measured);
-  summary.set_rejected(record.rejected);
-  summary.set_tuned_at_unix_ms(std::max(record.updated_at_unix_ms, record.created_at_unix_ms));
-  return summary;
+absl::StatusOr<FoundTuning> ReadTuning(ServiceContext& context, TuningRecord record) {
+  FoundTuning found;
+  found.record = std::move(record);
+  HONE_ASSIGN_OR_RETURN(found.measurements, context.store->GetMeasurements(found.record.key));
+  found.kernel_template = TemplateOf(context, found.record);
+  if (found.kernel_template != nullptr) {
+    auto problem = Problem::Parse(*found.kernel_template, found.record.problem);
+    if (problem.ok()) found.problem = *std::move(problem);
+  }
+  v1::TuningSummary& summary = found.summary;
+  summary.set_key(found.record.key);
+  summary.set_template_name(found.record.template_name);
+  if (found.kernel_template != nullptr) {
+    summary.set_template_digest(found.kernel_template->digest());
+  }
+  if (found.problem) {
+    ValuesToProto(found.problem->values(), found.kernel_template.get(), summary.mutable_params());
+  }
+  *summary.mutable_device() = ToProto(found.record.device);
+  summary.set_device_key(found.record.device.Key());
+  HONE_RETURN_IF_ERROR(AddServed(context, found));
+  summary.set_measured(found.record.measured);
+  summary.set_rejected(found.record.rejected);
+  summary.set_tuned_at_unix_ms(
+      std::max(found.record.updated_at_unix_ms, found.record.created_at_unix_ms));
+  return found;
 }
 
 absl::StatusOr<v1::ListTuningsResponse> ListPage(ServiceContext& context,
@@ -132,8 +153,8 @@ absl::StatusOr<v1::ListTuningsResponse> ListPage(ServiceContext& context,
       context.store->ListTunings(request.template_name(), page_size, request.page_token()));
   v1::ListTuningsResponse response;
   for (const TuningRecord& record : page.records) {
-    HONE_ASSIGN_OR_RETURN(const auto measurements, context.store->GetMeasurements(record.key));
-    HONE_ASSIGN_OR_RETURN(*response.add_tunings(), Summarise(record, measurements, context));
+    HONE_ASSIGN_OR_RETURN(FoundTuning found, ReadTuning(context, record));
+    *response.add_tunings() = std::move(found.summary);
   }
   response.set_next_page_token(page.next_page_token);
   return response;
@@ -142,6 +163,7 @@ absl::StatusOr<v1::ListTuningsResponse> ListPage(ServiceContext& context,
 // A page that would be too large a reply is a shorter one.
 absl::StatusOr<v1::ListTuningsResponse> List(ServiceContext& context,
                                              const v1::ListTuningsRequest& request) {
+  HONE_RETURN_IF_ERROR(CheckTemplateName(context, request.template_name()));
   int page_size = request.page_size() == 0 ? kPageSizeDefault : request.page_size();
   while (true) {
     HONE_ASSIGN_OR_RETURN(v1::ListTuningsResponse response, ListPage(context, request, page_size));
@@ -195,16 +217,7 @@ absl::StatusOr<FoundTuning> FindTuning(ServiceContext& context, const std::strin
   if (!record.has_value()) {
     return absl::NotFoundError(absl::StrCat("key: the tuning ", key, " is gone"));
   }
-  FoundTuning found;
-  found.record = *std::move(record);
-  HONE_ASSIGN_OR_RETURN(found.measurements, context.store->GetMeasurements(key));
-  found.kernel_template = TemplateOf(context, found.record);
-  if (found.kernel_template != nullptr) {
-    auto problem = Problem::Parse(*found.kernel_template, found.record.problem);
-    if (problem.ok()) found.problem = *std::move(problem);
-  }
-  HONE_ASSIGN_OR_RETURN(found.summary, Summarise(found.record, found.measurements, context));
-  return found;
+  return ReadTuning(context, *std::move(record));
 }
 
 void ListTunings(ServiceContext& context,

@@ -58,7 +58,7 @@ class Watching {
 
 }  // namespace
 
-StreamCleanup Watch(ServiceContext& context, const Caller&, const v1::WatchRequest& request,
+StreamCleanup Watch(ServiceContext& context, const Caller& caller, const v1::WatchRequest& request,
                     StreamPtr stream) {
   const std::string& name = request.template_name();
   if (name.size() > kTemplateNameBytesMax) {
@@ -70,12 +70,15 @@ StreamCleanup Watch(ServiceContext& context, const Caller&, const v1::WatchReque
   const auto numerics = static_cast<Numerics>(request.numerics());
   auto watching = std::make_shared<Watching>();
   const absl::Time deadline = absl::Now() + context.limits.wait_default;
-  context.gate->WhenReady(deadline, [&context, watching, name, numerics,
-                                     stream](absl::StatusOr<Engine*> engine) {
+  context.gate->WhenReady(deadline, [&context, watching, name, numerics, stream,
+                                     client = caller.connection](absl::StatusOr<Engine*> engine) {
     if (!engine.ok()) return stream->End(engine.status());
-    const absl::Status queued =
-        context.lookups->Submit([watching, name, numerics, stream, cache = (*engine)->cache.get()] {
-          if (!stream->ended()) watching->Begin(cache, name, numerics, stream);
+    const absl::Status queued = context.lookups->Submit(
+        client, [&context, watching, name, numerics, stream, cache = (*engine)->cache.get()] {
+          if (stream->ended()) return;
+          const absl::Status known = CheckTemplateName(context, name);
+          if (!known.ok()) return stream->End(known);
+          watching->Begin(cache, name, numerics, stream);
         });
     if (!queued.ok()) stream->End(queued);
   });

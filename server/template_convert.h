@@ -15,7 +15,7 @@ using HeaderSetResolver = std::function<absl::StatusOr<std::string>(const std::s
 
 // Parses every expression and fills in what the schema lets authors leave out. INVALID_ARGUMENT
 // names the field's path ("steps[0].launch.grid_x"), an expression's column and what was expected;
-// the path is also FieldOf() of the status. What is not yet executable (chains, CAPTURE inits) is
+// the path is also FieldOf() of the status. What is not yet executable (CAPTURE inits) is
 // refused by name. The message is the schema's, with all files in `files`; the result is not yet
 // checked for meaning: KernelTemplate::Create does that.
 absl::StatusOr<TemplateSpec> ToTemplateSpec(const v1::KernelTemplate& message,

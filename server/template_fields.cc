@@ -22,7 +22,19 @@ absl::Status ConvertDtypeParameter(const std::string& path, const v1::DtypeParam
                           ConvertDataType(path + ".default", message.default_()));
     parameter.default_value = type;
   }
+  parameter.default_from = message.default_from();
   return absl::OkStatus();
+}
+
+void ConvertChainParameter(const v1::ChainParameter& message, Parameter& parameter) {
+  parameter.kind = ParameterKind::kChain;
+  parameter.chain_names = {{message.inputs().begin(), message.inputs().end()},
+                           {message.scalars().begin(), message.scalars().end()}};
+  for (const v1::ChainPreset& preset : message.presets()) {
+    parameter.presets.push_back(
+        {preset.name(), preset.expression(), {preset.params().begin(), preset.params().end()}});
+  }
+  if (!message.default_().empty()) parameter.default_value = message.default_();
 }
 
 absl::Status ConvertSizeParameter(const std::string& path, const v1::SizeParameter& message,
@@ -116,13 +128,12 @@ absl::StatusOr<Parameter> ConvertParameter(const std::string& path, const v1::Pa
       }
       return parameter;
     case v1::Parameter::kChain:
-      return FieldError(path + ".chain",
-                        "operator chains are not supported by this version of hone: it has no "
-                        "generator for them");
+      ConvertChainParameter(message.chain(), parameter);
+      return parameter;
     case v1::Parameter::KIND_NOT_SET:
       break;
   }
-  return FieldError(path, "expected one of dtype, size, choice, flag");
+  return FieldError(path, "expected one of dtype, size, choice, flag, chain");
 }
 
 absl::StatusOr<Feature> ConvertFeature(const std::string& path, int feature) {
@@ -150,12 +161,13 @@ absl::StatusOr<TemplateCheck> ConvertCheck(const std::string& path, const v1::Ch
                                            const TemplateCheck* before) {
   TemplateCheck check;
   check.reference = message.reference();
+  check.chain = message.chain();
   check.output = message.output();
   if (!message.reference().empty()) {
     HONE_ASSIGN_OR_RETURN(check.launch, ConvertLaunch(path + ".launch", message.launch()));
   } else if (message.has_launch()) {
     return FieldError(path + ".launch", "given without a reference");
-  } else if (before != nullptr) {
+  } else if (before != nullptr && message.chain().empty()) {
     check.reference = before->reference;
     check.launch = before->launch;
   }

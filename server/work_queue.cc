@@ -2,37 +2,25 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "runtime/base/error_info.h"
-
 namespace hone {
 namespace {
 
 // Long enough for a few pieces of work to leave a full queue, short enough for a person.
-constexpr int64_t kQueueRetryAfterMs = 500;
+constexpr absl::Duration kQueueRetryAfter = absl::Milliseconds(500);
 
 }  // namespace
 
-WorkQueue::WorkQueue(std::string name, int threads_max, int queue_max)
-    : name_(std::move(name)),
+WorkQueue::WorkQueue(std::string what, int threads_max, int queue_max)
+    : what_(std::move(what)),
       threads_max_(static_cast<size_t>(threads_max)),
-      queue_max_(static_cast<size_t>(queue_max)) {}
+      queue_(static_cast<size_t>(queue_max)) {}
 
 WorkQueue::~WorkQueue() { Shutdown(); }
 
-absl::Status WorkQueue::Submit(std::function<void()> work) {
+absl::Status WorkQueue::Submit(uint64_t client, std::function<void()> work) {
   MutexLock lock(&mutex_);
-  if (stopping_) return absl::UnavailableError("the daemon is shutting down");
-  if (queue_.size() >= queue_max_) {
-    return WithErrorInfo(absl::ResourceExhaustedError(absl::StrCat(
-                             "the daemon's ", name_, " queue is full: ", queue_.size(),
-                             " calls wait, the limit is ", queue_max_, "; try again shortly")),
-                         {.reason = "QUEUE_FULL",
-                          .needed = static_cast<int64_t>(queue_.size() + 1),
-                          .available = static_cast<int64_t>(queue_max_),
-                          .retry_after_ms = kQueueRetryAfterMs});
-  }
-  queue_.push_back(std::move(work));
+  if (stopping_) return absl::UnavailableError("the daemon is shutting down; try again shortly");
+  if (!queue_.Push(client, std::move(work))) return queue_.Full(client, what_, kQueueRetryAfter);
   if (idle_ < queue_.size() && threads_.size() < threads_max_) {
     threads_.emplace_back([this] { Run(); });
   }
@@ -48,8 +36,7 @@ void WorkQueue::Run() {
       mutex_.Await(absl::Condition(this, &WorkQueue::HasWorkOrStops));
       --idle_;
       if (queue_.empty()) return;
-      work = std::move(queue_.front());
-      queue_.pop_front();
+      work = queue_.Pop();
     }
     work();
   }

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/errors.h"
-#include "client/cpp/channel.h"
+#include "client/cpp/rpc/endpoint.h"
 #include "runtime/base/default_paths.h"
 #include "runtime/base/status_macros.h"
 
@@ -28,12 +28,18 @@ Try it:
   hone run copy_1d T=F32 n=2^24+1 --verify    launch the served kernel and check its output
 
 Values: integers as 4096, 2^26, 64Ki, 3*2^20+1; data types as F32; choices as relu; true, false.
-Exit codes: 0 done, 1 error, 2 no daemon reachable, 3 not found, 64 wrong usage.)";
+Exit codes: 0 done; 1 it failed, or what a file says is wrong (source, template); 2 no daemon
+reachable; 3 not found; 64 the command line is wrong (an option, a parameter, a value), whether this
+command or the daemon says so.)";
 
 void AddGlobalOptions(CLI::App& app, Environment& environment) {
   app.add_option("-e,--endpoint", environment.endpoint,
                  "Daemon to talk to: unix:PATH or HOST:PORT (default: $HONE_ENDPOINT, else the "
                  "first socket found in $XDG_RUNTIME_DIR/hone, /run/hone, /tmp/hone-UID)");
+  app.add_option("--tls-ca-file", environment.tls_ca_file,
+                 "Speak TLS to HOST:PORT, with a daemon whose certificate was issued by an "
+                 "authority in this PEM file; system: by one that the system trusts (default: "
+                 "$HONE_TLS_CA_FILE, else plain text)");
   app.add_option("--wait", environment.wait_s, "Wait up to this many seconds for the daemon")
       ->check(CLI::Range(0.0, 86400.0));
   // The values are the two there are, so a flag inside is enough.
@@ -66,6 +72,7 @@ void AddSubcommands(CLI::App& app, Environment& environment) {
   AddExplainKey(app, environment);
   AddExport(app, environment);
   AddArtifact(app, environment);
+  AddPack(app, environment);
 }
 
 // What is wrong, and where to read how it is right.
@@ -90,7 +97,10 @@ std::string UsageText(const CLI::App& app, const CLI::ParseError& error) {
 absl::StatusOr<Client> Environment::Connect(bool enable_cpu_device) const {
   ClientOptions options;
   options.endpoint = endpoint.empty() ? DefaultEndpoint() : endpoint;
+  options.tls_ca_file = tls_ca_file;
+  if (tls_ca_file.empty() && !UnixPath(options.endpoint)) options.tls_ca_file = DefaultTlsCaFile();
   options.enable_cpu_device = enable_cpu_device;
+  options.capture_dir = "";  // what the command launches is not production
   // A daemon that listens may still be busy starting.
   options.connect_timeout = absl::Seconds(wait_s > 0 ? wait_s : 5);
   if (wait_s <= 0) {

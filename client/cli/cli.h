@@ -21,8 +21,9 @@ enum ExitCode : int {
 
 // What every subcommand sees.
 struct Environment {
-  std::string endpoint;  // empty: the default
-  double wait_s = 0;     // how long to wait for a daemon that is not there yet
+  std::string endpoint;     // empty: the default
+  std::string tls_ca_file;  // empty: the default
+  double wait_s = 0;        // how long to wait for a daemon that is not there yet
   bool json = false;
 
   // Set by the subcommand that was named; run after the command line was understood.
@@ -45,6 +46,7 @@ void AddInvalidate(CLI::App& app, Environment& environment);
 void AddLint(CLI::App& app, Environment& environment);
 void AddList(CLI::App& app, Environment& environment);
 void AddMisses(CLI::App& app, Environment& environment);
+void AddPack(CLI::App& app, Environment& environment);
 void AddPin(CLI::App& app, Environment& environment);
 void AddReplay(CLI::App& app, Environment& environment);
 void AddRun(CLI::App& app, Environment& environment);

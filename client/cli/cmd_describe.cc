@@ -1,6 +1,8 @@
 // hone describe NAME
+#include <algorithm>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -32,14 +34,23 @@ std::string DtypeNames(const v1::DtypeParameter& dtype) {
   });
 }
 
+std::string ChainDomain(const v1::ChainParameter& chain) {
+  std::string text = absl::StrCat("expression over ", absl::StrJoin(chain.inputs(), ", "));
+  if (chain.scalars_size() > 0) {
+    absl::StrAppend(&text, ", scalars ", absl::StrJoin(chain.scalars(), ", "));
+  }
+  return text;
+}
+
 std::vector<std::string> ParameterRow(const v1::Parameter& parameter) {
   switch (parameter.kind_case()) {
     case v1::Parameter::kDtype: {
       const v1::DtypeParameter& dtype = parameter.dtype();
-      return {
-          parameter.name(), "data type", DtypeNames(dtype),
-          dtype.default_() == v1::DATA_TYPE_UNSPECIFIED ? "" : v1::DataType_Name(dtype.default_()),
-          parameter.description()};
+      return {parameter.name(), "data type", DtypeNames(dtype),
+              !dtype.default_from().empty() ? absl::StrCat("that of ", dtype.default_from())
+              : dtype.default_() == v1::DATA_TYPE_UNSPECIFIED ? ""
+                                                              : v1::DataType_Name(dtype.default_()),
+              parameter.description()};
     }
     case v1::Parameter::kSize:
       return {parameter.name(), "size", SizeDomain(parameter.size()),
@@ -55,7 +66,8 @@ std::vector<std::string> ParameterRow(const v1::Parameter& parameter) {
                                                : "false",
               parameter.description()};
     case v1::Parameter::kChain:
-      return {parameter.name(), "chain", "", "", parameter.description()};
+      return {parameter.name(), "chain", ChainDomain(parameter.chain()),
+              parameter.chain().default_(), parameter.description()};
     case v1::Parameter::KIND_NOT_SET:
       break;
   }
@@ -87,6 +99,15 @@ void PrintTables(const v1::KernelTemplate& kernel) {
   Table params({{"parameter"}, {"kind"}, {"values"}, {"default"}, {"description"}});
   for (const v1::Parameter& parameter : kernel.params()) params.Add(ParameterRow(parameter));
   if (!params.empty()) std::cout << "\n" << params.Text();
+  Table presets({{"preset"}, {"expression"}, {"with"}, {"description"}});
+  for (const v1::Parameter& parameter : kernel.params()) {
+    for (const v1::ChainPreset& preset : parameter.chain().presets()) {
+      const std::map<std::string, std::string> with(preset.params().begin(), preset.params().end());
+      presets.Add({absl::StrCat(parameter.name(), "=", preset.name()), preset.expression(),
+                   absl::StrJoin(with, " ", absl::PairFormatter("=")), preset.description()});
+    }
+  }
+  if (!presets.empty()) std::cout << "\n" << presets.Text();
   Table tunables({{"tunable"}, {"values"}, {"default", true}, {"description"}});
   for (const v1::Tunable& tunable : kernel.tunables()) {
     tunables.Add({tunable.name(), absl::StrJoin(tunable.values(), " "),
@@ -102,6 +123,11 @@ void PrintTables(const v1::KernelTemplate& kernel) {
     std::cout << "\nconstraint  " << constraint;
   }
   for (const v1::Check& check : kernel.check()) {
+    if (!check.chain().empty()) {
+      std::cout << "\ncheck       " << check.output() << " against the interpreted chain "
+                << check.chain();
+      continue;
+    }
     std::cout << "\ncheck       " << check.output() << " against " << check.reference()
               << (check.exact() ? ", exact"
                                 : absl::StrCat(", atol ", check.atol(), ", rtol ", check.rtol()));
@@ -112,11 +138,20 @@ void PrintTables(const v1::KernelTemplate& kernel) {
 // The command line of a tune with every parameter that has no default.
 std::string Example(const v1::KernelTemplate& kernel) {
   std::string line = absl::StrCat("hone tune ", kernel.name());
+  const auto sizes = std::count_if(kernel.params().begin(), kernel.params().end(),
+                                   [](const v1::Parameter& one) { return one.has_size(); });
+  const int exponent = sizes > 1 ? 10 : 20;  // 2^20 elements or so
   for (const v1::Parameter& parameter : kernel.params()) {
     if (parameter.has_size() && !parameter.size().has_default_()) {
-      absl::StrAppend(&line, " ", parameter.name(), "=2^",
-                      parameter.size().has_max() && parameter.size().max() < (1 << 20) ? 8 : 20);
-    } else if (parameter.has_dtype() && parameter.dtype().values_size() > 0) {
+      absl::StrAppend(
+          &line, " ", parameter.name(), "=2^",
+          parameter.size().has_max() && parameter.size().max() < (1 << exponent) ? 8 : exponent);
+    } else if (parameter.has_chain()) {
+      const v1::ChainParameter& chain = parameter.chain();
+      absl::StrAppend(&line, " ", parameter.name(), "=",
+                      chain.presets_size() > 0 ? chain.presets(0).name() : chain.inputs(0));
+    } else if (parameter.has_dtype() && parameter.dtype().values_size() > 0 &&
+               parameter.dtype().default_from().empty()) {
       absl::StrAppend(&line, " ", parameter.name(), "=",
                       v1::DataType_Name(parameter.dtype().values(0)));
     } else if (parameter.has_choice() && parameter.choice().default_().empty() &&

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "client/cli/cli.h"
+#include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/problem_options.h"
 #include "runtime/base/status_macros.h"
@@ -26,6 +27,11 @@ absl::Status RunExplainKey(const Environment& environment, const ProblemOptions&
   PrintKey("tuning key", reply.tuning_key(), reply.tuning_key_ingredients());
   PrintKey("artifact key (default config)", reply.artifact_key(), reply.artifact_key_ingredients());
   std::cout << reply.state() << "\n";
+  if (!reply.bucket_key().empty()) {
+    std::cout << "bucket: " << FormatParams(reply.bucket_params()) << ", tuning key "
+              << ShortHash(reply.bucket_key()) << (reply.bucket_tuned() ? ", tuned" : ", not tuned")
+              << "\n";
+  }
   return absl::OkStatus();
 }
 

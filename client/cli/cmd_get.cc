@@ -80,7 +80,7 @@ absl::Status RunGet(const Environment& environment, const GetOptions& options) {
 
   const v1::TunedKernel& kernel = reply.kernel();
   std::cout << kernel.template_name() << " " << FormatParams(kernel.params()) << " for "
-            << kernel.architecture() << "\nsource      " << v1::Source_Name(reply.source());
+            << kernel.architecture() << "\nsource      " << SourceText(reply.source());
   if (reply.source() == v1::BUCKET || reply.source() == v1::NEAREST) {
     std::cout << ": tuned for " << FormatParams(reply.answered_by_params());
   }

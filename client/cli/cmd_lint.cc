@@ -25,7 +25,7 @@ absl::StatusOr<v1::RegisterTemplateResponse> LintOne(const Client& client,
     *request.mutable_template_() = WithDevelopmentVersion(local.message);
     reply = client.RegisterTemplate(request);
   }
-  if (!reply.ok()) return Located(local, reply.status());
+  if (!reply.ok()) return InFile(Located(local, reply.status()));
   return reply;
 }
 

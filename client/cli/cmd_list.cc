@@ -8,6 +8,7 @@
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/table.h"
+#include "client/cli/tune_board.h"
 #include "runtime/base/status_macros.h"
 
 namespace hone::cli {
@@ -16,7 +17,15 @@ namespace {
 // What the row's numbers do not say.
 std::string Note(const v1::TuningSummary& tuning) {
   std::vector<std::string> notes;
-  if (tuning.has_pin()) notes.push_back("pinned");
+  if (tuning.has_pin()) {
+    const bool answers = tuning.pin().config() == tuning.winner().config();
+    notes.push_back(answers ? "pinned"
+                            : absl::StrCat("pinned to ", tuning.pin().config(),
+                                           ", which does not answer here"));
+  }
+  if (tuning.winner().has_rejection()) {
+    notes.push_back(absl::StrCat("rejected since: ", RejectionText(tuning.winner().rejection())));
+  }
   const std::string& stale = tuning.winner().stale_reason();
   if (!stale.empty()) notes.push_back(absl::StrCat("stale: ", stale));
   return absl::StrJoin(notes, "; ");
@@ -24,16 +33,16 @@ std::string Note(const v1::TuningSummary& tuning) {
 
 std::vector<std::string> Row(const v1::TuningSummary& tuning) {
   const v1::MeasurementInfo& winner = tuning.winner();
-  const bool won = winner.median_ns() > 0;
+  const bool timed = winner.median_ns() > 0;
   const RateUnit unit = RateUnitFor(winner);
   return {ShortHash(tuning.key()),
           tuning.template_name(),
           FormatParams(tuning.params()),
           FormatDeviceShort(tuning.device()),
-          won ? winner.config() : "(none yet)",
-          won ? FormatDuration(winner.median_ns()) : "",
-          won ? absl::StrCat(FormatRate(winner, unit), " ", UnitName(unit)) : "",
-          won ? (winner.verified() ? "yes" : "no") : "",
+          tuning.has_winner() ? winner.config() : "(none yet)",
+          timed ? FormatDuration(winner.median_ns()) : "",
+          timed ? absl::StrCat(FormatRate(winner, unit), " ", UnitName(unit)) : "",
+          timed ? (winner.verified() ? "yes" : "no") : "",
           absl::StrCat(tuning.measured()),
           absl::StrCat(tuning.rejected()),
           FormatTime(tuning.tuned_at_unix_ms()),
@@ -63,7 +72,8 @@ absl::Status RunList(const Environment& environment, const std::string& name, in
                {"note"}});
   for (const v1::TuningSummary& tuning : tunings) table.Add(Row(tuning));
   if (table.empty()) {
-    std::cout << "Nothing is tuned yet; try: hone tune copy_1d T=F32 n=2^24\n";
+    std::cout << "Nothing " << (name.empty() ? "" : absl::StrCat("of ", name, " "))
+              << "is tuned yet; try: hone tune copy_1d T=F32 n=2^24\n";
   } else {
     std::cout << table.Text();
   }

@@ -48,7 +48,7 @@ absl::Status RunMisses(const Environment& environment, const MissesOptions& opti
                {"last seen"}});
   for (const v1::UntunedKey& miss : reply.misses()) {
     table.Add({ShortHash(miss.key()), miss.template_name(), miss.problem(), miss.architecture(),
-               v1::Policy_Name(miss.policy()), absl::StrCat(miss.count()),
+               PolicyText(miss.policy()), absl::StrCat(miss.count()),
                FormatTime(miss.last_at_unix_ms())});
   }
   if (table.empty()) {

@@ -1,9 +1,10 @@
-// hone run KEY|NAME k=v...
+// hone run KEY|NAME k=v..., hone run --from FILE
 #include <memory>
 #include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/captures.h"
 #include "client/cli/cli.h"
 #include "client/cli/errors.h"
 #include "client/cli/kernel_run.h"
@@ -28,14 +29,18 @@ struct RunOptions {
   v1::Numerics numerics = v1::WITHIN_TOLERANCE;
   int64_t offset_elements = 0;
   double max_wait_s = 120;  // people wait longer for a first compile than servers do
+  std::string from;
+  int number = 1;  // of the problem in `from`
 };
 
 // What was asked for, before the daemon is asked for the kernel.
 struct Asked {
   v1::DescribeTemplateResponse described;
-  Params params;                          // of the template
-  SizeBindings launch_sizes;              // other than those in `params`
-  std::map<std::string, double> scalars;  // per launch
+  Params params;              // of the template
+  SizeBindings launch_sizes;  // other than those in `params`
+  GivenInputs given;
+  v1::Target target;
+  v1::Numerics numerics = v1::WITHIN_TOLERANCE;
 };
 
 ParamValue FromProto(const v1::Value& value) {
@@ -71,7 +76,7 @@ absl::Status Assign(const std::vector<std::string>& arguments, bool by_key, Aske
   HONE_ASSIGN_OR_RETURN(const auto assignments, SplitAssignments(arguments));
   for (const auto& [name, text] : assignments) {
     if (per_launch.count(name) > 0) {
-      if (absl::SimpleAtod(text, &asked.scalars[name])) continue;
+      if (absl::SimpleAtod(text, &asked.given.scalars[name])) continue;
       return UsageError(absl::StrCat(name, "=", text, ": this scalar needs a number"));
     }
     if (by_key) {
@@ -99,6 +104,41 @@ absl::StatusOr<Asked> Ask(const Client& client, const ProblemOptions& problem) {
   if (!described.ok()) return described.status();
   asked.described = *std::move(described);
   HONE_RETURN_IF_ERROR(Assign(problem.assignments, by_key, asked));
+  asked.target = problem.ToTarget();
+  return asked;
+}
+
+// A launch that a process recorded, with its scalars and the contents that were stored.
+absl::StatusOr<Asked> AskCaptured(const Client& client, const RunOptions& options) {
+  HONE_ASSIGN_OR_RETURN(const Captures captures, ReadCaptures(options.from));
+  const auto number = static_cast<size_t>(options.number);
+  if (number > captures.problems.size()) {
+    return UsageError(absl::StrCat("--problem ", number, ": ", options.from, " has ",
+                                   captures.problems.size(),
+                                   "; hone tune --from FILE --list shows them"));
+  }
+  const CapturedLaunches& launches = captures.problems[number - 1];
+  const v1::CapturedProblem& problem = launches.problem;
+  Asked asked;
+  HONE_ASSIGN_OR_RETURN(asked.described, client.DescribeTemplate(problem.template_().name(),
+                                                                 problem.template_().digest()));
+  for (const auto& [name, value] : problem.params()) asked.params[name] = FromProto(value);
+  for (const v1::CapturedScalar& scalar : problem.scalars()) {
+    asked.given.scalars[scalar.name()] = scalar.value();
+  }
+  asked.given.contents = ContentsOf(launches);
+  for (const auto& [buffer, file] : asked.given.contents) {
+    const auto& arguments = asked.described.template_().arguments();
+    const bool known = std::any_of(arguments.begin(), arguments.end(), [&](const auto& argument) {
+      return argument.has_buffer() && argument.name() == buffer;
+    });
+    if (known) continue;
+    return InFile(absl::InvalidArgumentError(
+        absl::StrCat("the record has contents of buffer '", buffer, "', and template ",
+                     problem.template_().name(), " has none of that name")));
+  }
+  asked.target = problem.target();
+  asked.numerics = problem.numerics();
   return asked;
 }
 
@@ -162,13 +202,19 @@ absl::Status Verify(const Client& client, RunDevice& device, const Kernel& kerne
     return absl::FailedPreconditionError(
         "this template has no check, so there is nothing to verify against");
   }
+  for (const v1::Check& check : kernel_template.check()) {
+    if (check.chain().empty()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", check.output(), "' is checked by interpreting the chain ", check.chain(),
+                     ", which measuring workers do; hone tune checks every candidate so"));
+  }
   HONE_RETURN_IF_ERROR(CheckSourcesArrived(asked.described));
   for (int i = 0; i < kernel_template.check_size(); ++i) {
     HONE_ASSIGN_OR_RETURN(const ReferenceKernel reference,
                           CompileReference(client, kernel_template, i, kernel, on_cpu));
     HONE_ASSIGN_OR_RETURN(
         KernelRun run, KernelRun::Create(device, kernel, kernel_template, sizes,
-                                         options.offset_elements, asked.scalars, kReferencePoison));
+                                         options.offset_elements, asked.given, kReferencePoison));
     HONE_RETURN_IF_ERROR(device.Prepare(reference.kernel));
     HONE_RETURN_IF_ERROR(run.Launch(reference.kernel).status());
     HONE_RETURN_IF_ERROR(
@@ -179,21 +225,26 @@ absl::Status Verify(const Client& client, RunDevice& device, const Kernel& kerne
 }
 
 absl::Status RunKernelCommand(const Environment& environment, const RunOptions& options) {
+  if (options.from.empty() && options.problem->name.empty()) {
+    return UsageError("KEY|NAME is required, or --from with a capture directory or file");
+  }
   // Whoever asks for a run on the CPU device wants the daemon's code to run here.
   HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect(/*enable_cpu_device=*/true));
-  HONE_ASSIGN_OR_RETURN(const Asked asked, Ask(client, *options.problem));
+  HONE_ASSIGN_OR_RETURN(const Asked asked, options.from.empty() ? Ask(client, *options.problem)
+                                                                : AskCaptured(client, options));
   GetKernelOptions get;
   get.template_name = asked.described.summary().name();
   get.template_digest = asked.described.summary().digest();
   get.params = asked.params;
-  get.target = options.problem->ToTarget();
-  get.numerics = options.numerics;
+  get.target = asked.target;
+  get.numerics = options.from.empty() ? options.numerics : asked.numerics;
   get.max_wait = absl::Seconds(options.max_wait_s);
   HONE_ASSIGN_OR_RETURN(const Kernel kernel, client.GetKernel(get));
   const bool on_cpu = kernel.variants().front().artifact.format() == "HOST_ELF";
   RunReport report(environment.json);
   report.Asked(kernel, on_cpu ? "the CPU reference device"
                               : absl::StrCat("CUDA device ", options.problem->device));
+  report.Captured(asked.given.contents);
   std::unique_ptr<RunDevice> device = OpenCpuDevice();
   if (!on_cpu) {
     HONE_ASSIGN_OR_RETURN(device, OpenCudaDevice(options.problem->device));
@@ -201,7 +252,7 @@ absl::Status RunKernelCommand(const Environment& environment, const RunOptions& 
   HONE_ASSIGN_OR_RETURN(const SizeBindings sizes, SizesOf(kernel, asked.launch_sizes));
   HONE_ASSIGN_OR_RETURN(KernelRun run,
                         KernelRun::Create(*device, kernel, asked.described.template_(), sizes,
-                                          options.offset_elements, asked.scalars, kServedPoison));
+                                          options.offset_elements, asked.given, kServedPoison));
   HONE_ASSIGN_OR_RETURN(const int index, kernel.ChooseVariant(run.arguments()));
   HONE_RETURN_IF_ERROR(device->Prepare(kernel));
   HONE_ASSIGN_OR_RETURN(const double ns, run.Launch(kernel));
@@ -223,6 +274,21 @@ void AddRun(CLI::App& app, Environment& environment) {
   options->problem = AddProblemOptions(*command, "KEY|NAME",
                                        "Template, or a tuning key whose parameters are taken");
   AddNumericsOption(*command, &options->numerics);
+  CLI::Option* const from = command->add_option(
+      "--from", options->from,
+      "Instead of NAME: a launch that a process with HONE_CAPTURE recorded, on the contents that "
+      "were stored");
+  from->type_name("DIR|FILE");
+  command->get_option("KEY|NAME")->required(false);
+  for (const char* other : {"KEY|NAME", "PARAM=VALUE", "--numerics", "--arch", "--driver"}) {
+    from->excludes(command->get_option(other));
+  }
+  command
+      ->add_option("--problem", options->number,
+                   "Which one, as hone tune --from --list numbers them")
+      ->check(CLI::PositiveNumber)
+      ->needs(from)
+      ->capture_default_str();
   command->add_flag("--verify", options->verify,
                     "Also launch the template's reference and compare every output with its own");
   command

@@ -1,4 +1,4 @@
-// hone tune NAME|DIR k=v...
+// hone tune NAME|DIR k=v..., hone tune --from DIR
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -6,12 +6,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/captures.h"
 #include "client/cli/cli.h"
 #include "client/cli/errors.h"
 #include "client/cli/file_watch.h"
 #include "client/cli/params.h"
 #include "client/cli/problem_options.h"
 #include "client/cli/template_directory.h"
+#include "client/cli/tune_captured.h"
 #include "client/cli/tune_view.h"
 #include "runtime/base/status_macros.h"
 
@@ -48,6 +50,8 @@ struct TuneOptions {
   v1::Numerics numerics = v1::WITHIN_TOLERANCE;
   bool watch = false;
   std::vector<std::string> configs;
+  std::string from;
+  bool list = false;
 };
 
 absl::StatusOr<v1::TuneRequest> MakeTuneRequest(const TuneOptions& options) {
@@ -126,8 +130,30 @@ absl::Status WatchDirectory(const Environment& environment, const Client& client
   }
 }
 
+absl::Status TuneFrom(const Environment& environment, const TuneOptions& options,
+                      const v1::TuneRequest& request) {
+  HONE_ASSIGN_OR_RETURN(const Captures captures, ReadCaptures(options.from));
+  for (const std::string& note : captures.notes) std::cerr << "not read: " << note << "\n";
+  if (captures.problems.empty() && !captures.notes.empty()) {
+    return InFile(absl::InvalidArgumentError(
+        absl::StrCat(options.from, " holds no launches that can be read")));
+  }
+  if (options.list || captures.problems.empty()) {
+    return ListCaptures(captures, environment.json);
+  }
+  HONE_ASSIGN_OR_RETURN(const Client client, environment.Connect());
+  return TuneCaptures(client, captures, request, environment.json,
+                      [&](const v1::TuneRequest& captured) {
+                        return TuneOnce(environment, client, captured, [] { return false; });
+                      });
+}
+
 absl::Status RunTune(const Environment& environment, const TuneOptions& options) {
   HONE_ASSIGN_OR_RETURN(v1::TuneRequest request, MakeTuneRequest(options));
+  if (!options.from.empty()) return TuneFrom(environment, options, request);
+  if (options.problem->name.empty()) {
+    return UsageError("NAME|DIR is required: a template, or --from with a capture directory");
+  }
   const bool is_path = LooksLikePath(options.problem->name);
   if (options.watch && !is_path) {
     return UsageError(
@@ -175,6 +201,19 @@ void AddTune(CLI::App& app, Environment& environment) {
   AddNumericsOption(*command, &options->numerics);
   command->add_flag("--force", options->force, "Measure again what is stored already");
   command->add_flag("--watch", options->watch, "Tune again whenever a file in DIR is saved");
+  CLI::Option* const from = command->add_option(
+      "--from", options->from,
+      "Instead of NAME: every problem that processes with HONE_CAPTURE=DIR launched, most launched "
+      "first; DIR, or one file of it");
+  from->type_name("DIR|FILE");
+  command->get_option("NAME|DIR")->required(false);
+  // A captured problem has its own.
+  for (const char* other : {"NAME|DIR", "PARAM=VALUE", "--watch", "--config", "--numerics",
+                            "--arch", "--device", "--driver"}) {
+    from->excludes(command->get_option(other));
+  }
+  command->add_flag("--list", options->list, "With --from: show these problems and tune nothing")
+      ->needs(from);
   command->callback([&environment, options] {
     environment.action = [&environment, options] { return RunTune(environment, *options); };
   });

@@ -13,15 +13,24 @@ namespace {
 
 constexpr char kUsagePayload[] = "hone/usage";
 constexpr char kUnreachablePayload[] = "hone/unreachable";
+constexpr char kInFilePayload[] = "hone/in_file";
 
 absl::Status Marked(absl::Status status, const char* payload) {
   status.SetPayload(payload, absl::Cord("1"));
   return status;
 }
 
+// Whether the daemon refused what the command line says. What does not compile is a file's fault.
+bool IsRefusedRequest(const absl::Status& status) {
+  const auto info = ErrorInfoOf(status);
+  return absl::IsInvalidArgument(status) && info.has_value() && info->reason != "COMPILE_FAILED";
+}
+
 int ExitCodeOf(const absl::Status& status) {
   if (status.GetPayload(kUsagePayload).has_value()) return kExitUsage;
   if (status.GetPayload(kUnreachablePayload).has_value()) return kExitUnreachable;
+  if (status.GetPayload(kInFilePayload).has_value()) return kExitError;
+  if (IsRefusedRequest(status)) return kExitUsage;
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       return kExitUnreachable;
@@ -56,6 +65,10 @@ absl::Status UsageError(absl::string_view message) {
 
 absl::Status Unreachable(absl::Status status) {
   return Marked(std::move(status), kUnreachablePayload);
+}
+
+absl::Status InFile(absl::Status status) {
+  return status.ok() ? status : Marked(std::move(status), kInFilePayload);
 }
 
 int ReportAndExitCode(const absl::Status& status, std::ostream& out) {

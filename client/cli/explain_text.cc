@@ -136,6 +136,8 @@ void AddGain(const v1::ExplainTuningResponse& reply, std::string& text) {
       &text, "next    ", reply.runner_up().config(), "  ",
       FormatDuration(reply.runner_up().median_ns()), ", ", FormatDistance(ratio),
       noise ? absl::StrCat(", within noise (", FormatPercent(reply.noise_share()), ")") : "", "\n");
+  const std::string noisy = NoisyText(reply.subject(), reply.runner_up());
+  if (!noisy.empty()) absl::StrAppend(&text, noisy, "\n");
 }
 
 // "best" and "mean" are times over the subject's.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 
 namespace hone::cli {
@@ -69,6 +71,13 @@ std::string FormatParams(const google::protobuf::Map<std::string, v1::Value>& pa
   return absl::StrJoin(sorted, " ", absl::PairFormatter("="));
 }
 
+std::string ShellWord(const std::string& text) {
+  constexpr char kPlain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=.,:^+-/@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
 std::string FormatDevice(const v1::DeviceFingerprint& device) {
   if (device.kind().empty()) return "";
   std::string text = absl::StrCat(device.kind(), " ", device.architecture(), ", ",
@@ -94,7 +103,31 @@ std::string PinText(const v1::PinInfo& pin) {
   return text;
 }
 
+std::string SourceText(v1::Source source) {
+  return v1::Source_IsValid(source) ? v1::Source_Name(source)
+                                    : absl::StrCat("source ", static_cast<int>(source));
+}
+
+std::string PolicyText(v1::Policy policy) {
+  return v1::Policy_IsValid(policy) ? v1::Policy_Name(policy)
+                                    : absl::StrCat("policy ", static_cast<int>(policy));
+}
+
 std::string ShortHash(const std::string& hash) { return hash.substr(0, 12); }
+
+std::string NoisyText(const v1::MeasurementInfo& measurement,
+                      const v1::MeasurementInfo& runner_up) {
+  if (measurement.median_ns() <= 0 || runner_up.median_ns() <= 0) return "";
+  const bool paired = measurement.paired_ratio() > 0 && runner_up.paired_ratio() > 0;
+  const double ratio = paired ? runner_up.paired_ratio() / measurement.paired_ratio()
+                              : runner_up.median_ns() / measurement.median_ns();
+  const double distance = std::abs(ratio - 1);
+  const double spread = std::max(measurement.spread(), runner_up.spread());
+  if (spread <= distance) return "";
+  return absl::StrCat("noisy: single samples spread by ", FormatPercent(spread),
+                      ", the runner-up is ", FormatPercent(distance), " away",
+                      paired ? " in pairs" : "");
+}
 
 RateUnit RateUnitFor(int64_t work_bytes, int64_t work_flops) {
   const auto bytes = static_cast<double>(std::max<int64_t>(work_bytes, 1));

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/errors.h"
 #include "client/cli/generated_inputs.h"
 #include "client/cli/reference_kernel.h"
 #include "runtime/base/available_memory.h"
+#include "runtime/base/files.h"
 #include "runtime/base/status_macros.h"
 
 namespace hone::cli {
@@ -42,6 +44,14 @@ absl::StatusOr<std::string> Contents(const RecipeBuffer& recipe, const v1::Buffe
   return GenerateInput(spec, span_bytes / SizeBytes(recipe.dtype));
 }
 
+absl::StatusOr<std::string> GivenContents(const std::string& file, int64_t span_bytes) {
+  absl::StatusOr<std::string> contents = ReadFile(file, span_bytes);
+  if (!contents.ok()) return InFile(contents.status());
+  if (static_cast<int64_t>(contents->size()) == span_bytes) return contents;
+  return InFile(absl::DataLossError(absl::StrCat(
+      file, " has ", contents->size(), " bytes; the buffer has ", span_bytes, " at these sizes")));
+}
+
 }  // namespace
 
 const v1::Argument* FindArgument(const v1::KernelTemplate& kernel_template,
@@ -70,8 +80,7 @@ absl::StatusOr<int64_t> EvaluateBound(const std::string& text, const ExpressionB
 absl::StatusOr<KernelRun> KernelRun::Create(RunDevice& device, const Kernel& kernel,
                                             const v1::KernelTemplate& kernel_template,
                                             const SizeBindings& sizes, int64_t offset_elements,
-                                            const std::map<std::string, double>& scalars,
-                                            unsigned char poison) {
+                                            const GivenInputs& given, unsigned char poison) {
   KernelRun run(device);
   run.arguments_.sizes = sizes;
   ExpressionBindings bindings = BindingsOf(kernel.response().kernel().params());
@@ -85,16 +94,18 @@ absl::StatusOr<KernelRun> KernelRun::Create(RunDevice& device, const Kernel& ker
           absl::StrCat("the template does not declare argument '", argument.name, "'"));
     }
     if (const auto* buffer = std::get_if<RecipeBuffer>(&argument.kind)) {
-      absl::Status added = run.AddBuffer(argument.name, *buffer, declared->buffer(), bindings,
-                                         offset_elements, poison);
+      const auto file = given.contents.find(argument.name);
+      absl::Status added =
+          run.AddBuffer(argument.name, *buffer, declared->buffer(), bindings, offset_elements,
+                        file == given.contents.end() ? std::string() : file->second, poison);
       if (!added.ok()) return InContext(added, absl::StrCat("buffer '", argument.name, "'"));
     } else if (const auto* scratch = std::get_if<RecipeScratch>(&argument.kind)) {
       HONE_RETURN_IF_ERROR(run.AddScratch(argument.name, *scratch));
     } else if (const auto* scalar = std::get_if<RecipeScalar>(&argument.kind)) {
       if (scalar->value) continue;
-      const auto given = scalars.find(argument.name);
+      const auto value = given.scalars.find(argument.name);
       run.arguments_.scalars[argument.name] =
-          given != scalars.end() ? given->second : declared->scalar().per_launch().sample();
+          value != given.scalars.end() ? value->second : declared->scalar().per_launch().sample();
     }
   }
   return run;
@@ -102,14 +113,17 @@ absl::StatusOr<KernelRun> KernelRun::Create(RunDevice& device, const Kernel& ker
 
 absl::Status KernelRun::AddBuffer(const std::string& name, const RecipeBuffer& recipe,
                                   const v1::Buffer& declared, const ExpressionBindings& bindings,
-                                  int64_t offset_elements, unsigned char poison) {
+                                  int64_t offset_elements, const std::string& contents_file,
+                                  unsigned char poison) {
   Buffer buffer;
   buffer.dtype = recipe.dtype;
   HONE_ASSIGN_OR_RETURN(buffer.extent, EvaluateExtent(recipe, arguments_.sizes));
   HONE_ASSIGN_OR_RETURN(buffer.span_bytes, SpanBytes(buffer.extent, recipe.dtype));
   HONE_RETURN_IF_ERROR(FitsHostMemory(buffer.span_bytes));
   HONE_ASSIGN_OR_RETURN(const std::string contents,
-                        Contents(recipe, declared, bindings, name, buffer.span_bytes, poison));
+                        contents_file.empty()
+                            ? Contents(recipe, declared, bindings, name, buffer.span_bytes, poison)
+                            : GivenContents(contents_file, buffer.span_bytes));
   const int64_t offset = offset_elements * SizeBytes(recipe.dtype);
   HONE_ASSIGN_OR_RETURN(const uint64_t base,
                         device_->Allocate(buffer.span_bytes + offset + 2 * kGuardBytes));

@@ -15,18 +15,23 @@
 
 namespace hone::cli {
 
+// Inputs of a launch that are not generated.
+struct GivenInputs {
+  std::map<std::string, double> scalars;        // given per launch; others have their sample value
+  std::map<std::string, std::string> contents;  // files with the bytes of buffers that are read
+};
+
 // Buffers of one launch on one device: laid out, filled, launched, read back. Every buffer lies
 // between guard zones that a right kernel leaves alone.
 class KernelRun {
  public:
   // `sizes`: the dynamic sizes. `offset_elements`: how far each buffer begins behind an aligned
-  // address. `scalars`: per-launch scalars that are not to have their sample value. `poison`: the
-  // byte outputs are filled with. Equal arguments give equal inputs.
+  // address. `poison`: the byte outputs are filled with. Equal arguments give equal inputs.
+  // Contents that are missing, or of another size than the buffer, are InFile errors.
   static absl::StatusOr<KernelRun> Create(RunDevice& device, const Kernel& kernel,
                                           const v1::KernelTemplate& kernel_template,
                                           const SizeBindings& sizes, int64_t offset_elements,
-                                          const std::map<std::string, double>& scalars,
-                                          unsigned char poison);
+                                          const GivenInputs& given, unsigned char poison);
 
   const LaunchArguments& arguments() const { return arguments_; }
   // The device's time in ns. DATA_LOSS names a buffer around which the kernel wrote.
@@ -44,9 +49,11 @@ class KernelRun {
 
  private:
   explicit KernelRun(RunDevice& device) : device_(&device) {}
+  // `contents`: a file; empty: generated.
   absl::Status AddBuffer(const std::string& name, const RecipeBuffer& recipe,
                          const v1::Buffer& declared, const ExpressionBindings& bindings,
-                         int64_t offset_elements, unsigned char poison);
+                         int64_t offset_elements, const std::string& contents,
+                         unsigned char poison);
   absl::Status AddScratch(const std::string& name, const RecipeScratch& recipe);
   absl::Status CheckGuardZones();
 

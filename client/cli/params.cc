@@ -65,6 +65,17 @@ absl::StatusOr<int64_t> ParseProduct(absl::string_view text) {
   return product;
 }
 
+// "2*a", "-a", "1/(1+a)": a chain that begins as a number does. A name or parenthesis stands in it
+// that continues no number, as the unit of 64Ki does.
+bool IsExpression(absl::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool begins = absl::ascii_isalpha(text[i]) || text[i] == '(';
+    if (begins && (i == 0 || (!absl::ascii_isalnum(text[i - 1]) && text[i - 1] != '^')))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<std::map<std::string, std::string>> SplitAssignments(
@@ -103,7 +114,7 @@ absl::StatusOr<int64_t> ParseInteger(absl::string_view text) {
 absl::StatusOr<ParamValue> ParseParamValue(absl::string_view text) {
   if (text == "true" || text == "false") return ParamValue(text == "true");
   const bool number = !text.empty() && (absl::ascii_isdigit(text[0]) || text[0] == '-');
-  if (!number) return ParamValue(std::string(text));
+  if (!number || IsExpression(text)) return ParamValue(std::string(text));
   HONE_ASSIGN_OR_RETURN(const int64_t value, ParseInteger(text));
   return ParamValue(value);
 }

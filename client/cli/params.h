@@ -19,7 +19,7 @@ absl::StatusOr<std::map<std::string, std::string>> SplitAssignments(
 // (3*2^20+1). Usage error otherwise, and for what does not fit 64 bits.
 absl::StatusOr<int64_t> ParseInteger(absl::string_view text);
 
-// An integer, true or false, else text (data types and choices).
+// An integer, true or false, else text (data types, choices, chains of operators).
 absl::StatusOr<ParamValue> ParseParamValue(absl::string_view text);
 
 // Both steps. Errors name the parameter.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/format.h"
 #include "client/cli/params.h"
 #include "runtime/base/status_macros.h"
 
@@ -54,8 +55,11 @@ absl::StatusOr<std::string> TuningKeyOf(const Client& client, const ProblemOptio
 absl::Status NotTuned(const absl::Status& status, const ProblemOptions& problem) {
   const bool by_key = problem.assignments.empty() && LooksLikeKey(problem.name);
   if (!absl::IsNotFound(status) || by_key) return status;
-  const std::string asked =
-      absl::StrCat(problem.name, " ", absl::StrJoin(problem.assignments, " "));
+  const std::string asked = absl::StrCat(
+      problem.name, " ",
+      absl::StrJoin(problem.assignments, " ", [](std::string* out, const std::string& assignment) {
+        *out += ShellWord(assignment);
+      }));
   return absl::NotFoundError(
       absl::StrCat(asked, " is not tuned on this device; try: hone tune ", asked));
 }

@@ -31,7 +31,7 @@ std::string Shape(const ResolvedStep& step) {
 
 void RunReport::Asked(const Kernel& kernel, const std::string& device) {
   const v1::TunedKernel& tuned = kernel.response().kernel();
-  const std::string source = v1::Source_Name(kernel.response().source());
+  const std::string source = SourceText(kernel.response().source());
   auto& fields = *object_.mutable_fields();
   fields["template"] = Text(tuned.template_name());
   fields["params"] = Text(FormatParams(tuned.params()));
@@ -42,6 +42,14 @@ void RunReport::Asked(const Kernel& kernel, const std::string& device) {
   if (json_) return;
   std::cout << tuned.template_name() << " " << FormatParams(tuned.params()) << " on " << device
             << " (" << tuned.architecture() << ", " << source << ")\n";
+}
+
+void RunReport::Captured(const std::map<std::string, std::string>& contents) {
+  for (const auto& [buffer, file] : contents) {
+    (*(*object_.mutable_fields())["captured"].mutable_struct_value()->mutable_fields())[buffer] =
+        Text(file);
+    if (!json_) std::cout << buffer << " as captured in " << file << "\n";
+  }
 }
 
 void RunReport::Launched(const Kernel& kernel, const LaunchArguments& arguments, int index,

@@ -1,6 +1,7 @@
 // What `hone run` tells: lines as things happen, or one JSON object at the end.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,6 +17,8 @@ class RunReport {
 
   // `device`: "CUDA device 0".
   void Asked(const Kernel& kernel, const std::string& device);
+  // These buffers hold what was captured, by file.
+  void Captured(const std::map<std::string, std::string>& contents);
   // Variant `index` was launched once and took `ns`; why earlier variants were not taken.
   void Launched(const Kernel& kernel, const LaunchArguments& arguments, int index, double ns);
   // An output was right.

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/errors.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -175,7 +176,7 @@ absl::Status Located(const LocalTemplate& local, const absl::Status& status) {
       status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
         located.SetPayload(url, payload);
       });
-      return located;
+      return InFile(std::move(located));
     }
     const size_t dot = field.rfind('.');
     field = dot == std::string::npos ? "" : field.substr(0, dot);

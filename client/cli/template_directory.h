@@ -31,7 +31,7 @@ std::vector<std::string> FindTemplates(const std::string& path);
 absl::StatusOr<LocalTemplate> ReadTemplate(const std::string& path);
 
 // The daemon's error about this template with "file:line:column: " before it, when the error begins
-// with a field path that is known or lies within one that is.
+// with a field path that is known or lies within one that is; such an error is InFile.
 absl::Status Located(const LocalTemplate& local, const absl::Status& status);
 
 // The same template under a version of its own, made from its contents: an edited template may not

@@ -95,7 +95,10 @@ std::vector<const v1::MeasurementInfo*> TuneBoard::Excluded() const {
 
 double TuneBoard::BestNs() const {
   const auto timed = Timed();
-  return timed.empty() ? 0 : timed.front()->median_ns();
+  const double known_ns = started_.best_known_ns();
+  if (timed.empty()) return known_ns;
+  const double timed_ns = timed.front()->median_ns();
+  return known_ns > 0 ? std::min(known_ns, timed_ns) : timed_ns;
 }
 
 std::vector<std::string> TuneBoard::Lines(size_t rows_max) const {
@@ -169,6 +172,9 @@ std::string Summary(const TuneBoard& board, const v1::TuneFinished& finished) {
         ")");
   }
   absl::StrAppend(&text, "\n");
+  const std::string noisy =
+      finished.has_runner_up() ? NoisyText(winner, finished.runner_up()) : std::string();
+  if (!noisy.empty()) absl::StrAppend(&text, noisy, "\n");
   if (finished.unverified()) {
     text +=
         "unverified: the template has no reference, candidates were compared with the default\n";

@@ -29,8 +29,10 @@ class TuneBoard {
   std::string CandidateLine(const v1::MeasurementInfo& candidate) const;
   // True when this candidate was not seen before: it deserves a line.
   bool IsNew(const v1::MeasurementInfo& candidate) const;
-  // Of the fastest candidate so far; 0: none is timed yet.
+  // Of the fastest candidate so far, those stored before the tune included; 0: none is timed yet.
   double BestNs() const;
+  // Whether this tune has timed any.
+  bool HasTimed() const { return !Timed().empty(); }
 
  private:
   std::vector<const v1::MeasurementInfo*> Timed() const;

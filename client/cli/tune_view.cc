@@ -59,7 +59,7 @@ class LiveView : public TuneView {
  public:
   void OnEvent(const v1::TuneEvent& event) override {
     const bool first =
-        event.has_candidate() && board_.BestNs() == 0 && !event.candidate().has_rejection();
+        event.has_candidate() && !board_.HasTimed() && !event.candidate().has_rejection();
     board_.Add(event);
     if (event.has_started()) PrintStarted(event.started());
     // The first time is what a person at the keyboard waits for.

@@ -1,27 +1,16 @@
 #include "client/cpp/channel.h"
 
-#include <errno.h>
-#include <grp.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <cstring>
 #include <fstream>
-#include <optional>
 #include <sstream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
+#include "client/cpp/rpc/endpoint.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
+#include "runtime/base/keep_grpc.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/base/unique_fd.h"
 
 namespace hone {
 namespace {
@@ -40,8 +29,9 @@ constexpr int kConnectTimeoutMs = 5000;
 constexpr int kKeepaliveMs = 5 * 60 * 1000;
 constexpr int kKeepaliveTimeoutMs = 20 * 1000;
 
-// Calls that may be repeated when a connection breaks. Tune streams events that were already seen,
-// and registering is for the caller to repeat.
+// Calls that may be repeated when a connection breaks or the daemon is full, which says with each
+// refusal when to come back, or that this would not help (grpc-retry-pushback-ms). Tune streams
+// events that were already seen, and registering is for the caller to repeat.
 constexpr char kServiceConfig[] = R"({
   "methodConfig": [{
     "name": [
@@ -63,32 +53,10 @@ constexpr char kServiceConfig[] = R"({
       "initialBackoff": "0.1s",
       "maxBackoff": "1s",
       "backoffMultiplier": 2,
-      "retryableStatusCodes": ["UNAVAILABLE"]
+      "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]
     }
   }]
 })";
-
-// The path of "unix:PATH" and "unix:///PATH"; nullopt for other endpoints.
-std::optional<std::string> UnixPath(absl::string_view endpoint) {
-  if (!absl::ConsumePrefix(&endpoint, "unix:")) return std::nullopt;
-  absl::ConsumePrefix(&endpoint, "//");
-  return std::string(endpoint);
-}
-
-absl::Status CheckEndpoint(const std::string& endpoint) {
-  const std::optional<std::string> path = UnixPath(endpoint);
-  const sockaddr_un address{};
-  if (path && (path->empty() || path->size() >= sizeof(address.sun_path))) {
-    return absl::InvalidArgumentError(absl::StrCat("endpoint '", endpoint,
-                                                   "': a socket path has 1 to ",
-                                                   sizeof(address.sun_path) - 1, " bytes"));
-  }
-  if (!path && (!absl::StrContains(endpoint, ':') || absl::StrContains(endpoint, '/'))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("endpoint '", endpoint, "' is neither unix:PATH nor HOST:PORT"));
-  }
-  return absl::OkStatus();
-}
 
 grpc::ChannelArguments Arguments(bool is_unix) {
   grpc::ChannelArguments arguments;
@@ -110,6 +78,7 @@ grpc::ChannelArguments Arguments(bool is_unix) {
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const std::string& ca_file) {
   if (ca_file.empty()) return grpc::InsecureChannelCredentials();
+  if (ca_file == kSystemAuthorities) return grpc::SslCredentials({});
   std::ifstream file(ca_file);
   std::ostringstream text;
   text << file.rdbuf();
@@ -121,58 +90,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const std:
       {.pem_root_certs = text.str(), .pem_private_key = {}, .pem_cert_chain = {}});
 }
 
-// 0 or the errno of one connection attempt.
-int TryConnect(const std::string& path) {
-  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (fd.get() < 0) return errno;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  if (connect(fd.get(), generic, sizeof(address)) == 0) return 0;
-  return errno == EAGAIN ? 0 : errno;  // a full backlog is a live daemon
-}
-
-std::string GroupName(gid_t gid) {
-  const group* entry = getgrgid(gid);
-  return entry != nullptr ? std::string(entry->gr_name) : absl::StrCat(gid);
-}
-
-absl::Status NotPermitted(const std::string& path) {
-  struct stat info {};
-  std::string owner;
-  if (stat(path.c_str(), &info) == 0) {
-    owner = absl::StrFormat(" (mode %04o, owner uid %u, group %s)", info.st_mode & 07777u,
-                            info.st_uid, GroupName(info.st_gid));
-  }
-  return absl::PermissionDeniedError(
-      absl::StrCat("uid ", getuid(), " may not use the daemon's socket ", path, owner,
-                   "; ask for membership in its group, or for honed --socket-mode"));
-}
-
-constexpr absl::string_view kOtherEndpoint =
-    "or name another endpoint with --endpoint or HONE_ENDPOINT";
-
-absl::Status DiagnoseUnix(const std::string& path, int error) {
-  if (error == EACCES || error == EPERM) return NotPermitted(path);
-  std::string why;
-  if (error == ENOENT || error == ENOTDIR) {
-    why = "there is no such socket; start the daemon with 'honed', ";
-  } else if (error == ECONNREFUSED) {
-    why = "nobody listens there any more; start the daemon again with 'honed', ";
-  } else if (error == 0) {
-    why = "it accepts the connection but does not answer; look at its log, ";
-  } else {
-    why = absl::StrCat(std::strerror(error), "; start the daemon with 'honed', ");
-  }
-  return absl::UnavailableError(
-      absl::StrCat("no hone daemon at ", path, ": ", why, kOtherEndpoint));
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& endpoint,
                                                            const ClientOptions& options) {
+  KeepGrpc();
   HONE_RETURN_IF_ERROR(CheckEndpoint(endpoint));
   HONE_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
                         Credentials(options.tls_ca_file));
@@ -186,22 +108,6 @@ absl::Status WaitUntilConnected(grpc::Channel& channel, const std::string& endpo
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout);
   if (channel.WaitForConnected(deadline)) return absl::OkStatus();
   return Diagnose(endpoint);
-}
-
-absl::Status Diagnose(const std::string& endpoint) {
-  if (const std::optional<std::string> path = UnixPath(endpoint)) {
-    return DiagnoseUnix(*path, TryConnect(*path));
-  }
-  return absl::UnavailableError(absl::StrCat("no hone daemon answers at ", endpoint,
-                                             "; start it there with 'honed', ", kOtherEndpoint));
-}
-
-absl::Status ProbeEndpoint(const std::string& endpoint) {
-  HONE_RETURN_IF_ERROR(CheckEndpoint(endpoint));
-  const std::optional<std::string> path = UnixPath(endpoint);
-  if (!path) return absl::OkStatus();
-  const int error = TryConnect(*path);
-  return error == 0 ? absl::OkStatus() : DiagnoseUnix(*path, error);
 }
 
 }  // namespace hone

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <optional>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/channel.h"
-#include "client/cpp/kernel_state.h"
+#include "client/cpp/kernel_assembly.h"
+#include "client/cpp/launch_recorder.h"
+#include "client/cpp/rpc/endpoint.h"
 #include "client/cpp/status_convert.h"
 #include "grpcpp/client_context.h"
 #include "hone/v1/kernel_service.grpc.pb.h"
 #include "runtime/base/default_paths.h"
-#include "runtime/base/sha256.h"
 #include "runtime/base/status_macros.h"
 
 namespace hone {
@@ -39,31 +38,6 @@ void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout));
 }
 
-int32_t Milliseconds(absl::Duration duration) {
-  const int64_t ms = absl::ToInt64Milliseconds(duration);
-  return static_cast<int32_t>(std::clamp<int64_t>(ms, 1, std::numeric_limits<int32_t>::max()));
-}
-
-v1::GetKernelRequest MakeRequest(const GetKernelOptions& options) {
-  v1::GetKernelRequest request;
-  request.mutable_template_()->set_name(options.template_name);
-  request.mutable_template_()->set_digest(options.template_digest);
-  for (const auto& [name, value] : options.params) {
-    (*request.mutable_params())[name] = ToValue(value);
-  }
-  *request.mutable_target() = options.target;
-  request.set_policy(options.policy);
-  request.set_numerics(options.numerics);
-  request.set_max_wait_ms(Milliseconds(options.max_wait));
-  return request;
-}
-
-absl::Status Verify(const v1::ArtifactInfo& info, const std::string& bytes) {
-  if (Sha256Hex(bytes) == info.sha256()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("artifact ", info.sha256(), ": the ", bytes.size(),
-                                          " bytes received do not match this hash"));
-}
-
 }  // namespace
 
 struct Client::State {
@@ -71,11 +45,24 @@ struct Client::State {
   ClientOptions options;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::KernelService::Stub> stub;
+  LaunchCapture* capture = nullptr;  // nullptr: launches are not recorded
+
+  ~State() {
+    if (capture != nullptr) capture->Flush();
+  }
 
   // Before every call. Costs nothing while the connection stands.
   absl::Status Ready() const {
-    return WaitUntilConnected(*channel, endpoint,
-                              std::max(options.connect_timeout, kConnectAtLeast));
+    const absl::Status connected =
+        WaitUntilConnected(*channel, endpoint, std::max(options.connect_timeout, kConnectAtLeast));
+    if (connected.ok() || options.tls_ca_file.empty()) return connected;
+    // gRPC does not say which it is.
+    return absl::Status(
+        connected.code(),
+        absl::StrCat(connected.message(),
+                     "; or it does not speak TLS there, or its certificate was issued by nobody of "
+                     "tls_ca_file '",
+                     options.tls_ca_file, "', is for another host or has expired"));
   }
 
   // What a failed call means; when the connection is gone, why.
@@ -103,22 +90,21 @@ struct Client::State {
   }
 };
 
-v1::Value ToValue(const ParamValue& value) {
-  v1::Value proto;
-  if (const auto* integer = std::get_if<int64_t>(&value)) proto.set_integer(*integer);
-  if (const auto* text = std::get_if<std::string>(&value)) proto.set_text(*text);
-  if (const auto* flag = std::get_if<bool>(&value)) proto.set_flag(*flag);
-  return proto;
-}
-
 Client::Client(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 const std::string& Client::endpoint() const { return state_->endpoint; }
+
+std::string Client::CaptureStatus() const {
+  return state_->capture == nullptr ? "" : state_->capture->Status();
+}
 
 absl::StatusOr<Client> Client::Connect(ClientOptions options) {
   auto state = std::make_shared<State>();
   state->endpoint = options.endpoint.empty() ? DefaultEndpoint() : options.endpoint;
   state->options = std::move(options);
+  const std::optional<std::string>& capture_dir = state->options.capture_dir;
+  state->capture = LaunchCapture::For(
+      CaptureOptions::FromEnvironment(capture_dir ? capture_dir->c_str() : nullptr));
   HONE_ASSIGN_OR_RETURN(state->channel, MakeChannel(state->endpoint, state->options));
   state->stub = v1::KernelService::NewStub(state->channel);
   Client client(std::move(state));
@@ -133,20 +119,16 @@ absl::StatusOr<Client> Client::Connect(ClientOptions options) {
 }
 
 absl::StatusOr<Kernel> Client::GetKernel(const GetKernelOptions& options) const {
-  HONE_ASSIGN_OR_RETURN(v1::GetKernelResponse response, GetKernel(MakeRequest(options)));
-  std::map<std::string, std::string> bytes;  // variants may share an artifact
-  for (v1::KernelVariant& variant : *response.mutable_kernel()->mutable_variants()) {
-    const std::string& sha256 = variant.artifact().sha256();
-    if (bytes.count(sha256) > 0) continue;
-    if (variant.artifact_bytes().empty()) {
-      HONE_ASSIGN_OR_RETURN(FetchedArtifact fetched, GetArtifact(sha256));
-      bytes[sha256] = std::move(fetched.bytes);
-    } else {
-      HONE_RETURN_IF_ERROR(Verify(variant.artifact(), variant.artifact_bytes()));
-      bytes[sha256] = std::move(*variant.mutable_artifact_bytes());
-    }
-  }
-  return MakeKernel(std::move(response), bytes, state_->options.enable_cpu_device);
+  HONE_ASSIGN_OR_RETURN(v1::GetKernelResponse response, GetKernel(ToProto(options)));
+  HONE_ASSIGN_OR_RETURN(Kernel kernel,
+                        AssembleKernel(
+                            std::move(response),
+                            [this](const std::string& sha256) -> absl::StatusOr<std::string> {
+                              HONE_ASSIGN_OR_RETURN(FetchedArtifact fetched, GetArtifact(sha256));
+                              return std::move(fetched.bytes);
+                            },
+                            state_->options.enable_cpu_device));
+  return Recorded(std::move(kernel), state_->capture, options);
 }
 
 absl::StatusOr<v1::GetKernelResponse> Client::GetKernel(const v1::GetKernelRequest& request) const {
@@ -162,25 +144,12 @@ absl::StatusOr<FetchedArtifact> Client::GetArtifact(const std::string& sha256) c
   v1::GetArtifactRequest request;
   request.set_sha256(sha256);
   const auto reader = state_->stub->GetArtifact(&context, request);
-  FetchedArtifact fetched;
+  ArtifactAssembly assembly(sha256);
   v1::ArtifactChunk chunk;
-  while (reader->Read(&chunk)) {
-    if (chunk.has_info()) {
-      fetched.info = chunk.info();
-      // A hint only: the daemon's number does not decide how much memory is taken.
-      fetched.bytes.reserve(
-          std::min<size_t>(static_cast<size_t>(chunk.info().size_bytes()), 64 * kChunkBytes));
-    }
-    fetched.bytes += chunk.data();
-  }
+  while (reader->Read(&chunk)) assembly.Add(chunk);
   const grpc::Status status = reader->Finish();
   if (!status.ok()) return state_->Failure(status);
-  if (fetched.info.sha256() != sha256) {
-    return absl::DataLossError(
-        absl::StrCat("asked for artifact ", sha256, ", the daemon sent ", fetched.info.sha256()));
-  }
-  HONE_RETURN_IF_ERROR(Verify(fetched.info, fetched.bytes));
-  return fetched;
+  return std::move(assembly).Finish();
 }
 
 absl::StatusOr<v1::TuneFinished> Client::Tune(const v1::TuneRequest& request,

@@ -1,16 +1,24 @@
 #include "client/cpp/hone/kernel.h"
 
+#include <algorithm>
 #include <map>
-#include <set>
+#include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cpp/cpu_modules.h"
 #include "client/cpp/cuda_modules.h"
+#include "client/cpp/kernel_contexts.h"
 #include "client/cpp/kernel_state.h"
+#include "client/cpp/launch_recorder.h"
+#include "client/cpp/stream_capture.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/launch/buffer_extent.h"
+#include "runtime/launch/launch_plan.h"
+#include "runtime/launch/plan_launcher.h"
 #include "runtime/launch/recipe_proto.h"
 
 namespace hone {
@@ -18,8 +26,6 @@ namespace {
 
 constexpr absl::string_view kHostFormat = "HOST_ELF";
 constexpr absl::string_view kDevicePrefix = "device.";
-
-bool IsForCpu(const Kernel::Variant& variant) { return variant.artifact.format() == kHostFormat; }
 
 bool MentionsDevice(const Expression& e) {
   for (const std::string& name : e.Variables()) {
@@ -72,7 +78,7 @@ absl::Status CheckName(absl::string_view what, const std::string& name,
 }
 
 template <typename Kind>
-std::vector<std::string> NamesOf(const LaunchRecipe& recipe) {
+std::vector<std::string> ArgumentNames(const LaunchRecipe& recipe) {
   std::vector<std::string> names;
   for (const RecipeArgument& argument : recipe.arguments) {
     if (std::holds_alternative<Kind>(argument.kind)) names.push_back(argument.name);
@@ -92,64 +98,93 @@ absl::Status CheckNames(const LaunchRecipe& recipe, const LaunchArguments& argum
     }
   }
   for (const auto& [name, buffer] : arguments.buffers) {
-    HONE_RETURN_IF_ERROR(CheckName("buffer", name, NamesOf<RecipeBuffer>(recipe)));
+    HONE_RETURN_IF_ERROR(CheckName("buffer", name, ArgumentNames<RecipeBuffer>(recipe)));
   }
   for (const auto& [name, value] : arguments.scalars) {
-    HONE_RETURN_IF_ERROR(CheckName("scalar", name, NamesOf<RecipeScalar>(recipe)));
+    HONE_RETURN_IF_ERROR(CheckName("scalar", name, ArgumentNames<RecipeScalar>(recipe)));
   }
   for (const auto& [name, address] : arguments.scratch) {
-    HONE_RETURN_IF_ERROR(CheckName("scratch", name, NamesOf<RecipeScratch>(recipe)));
+    HONE_RETURN_IF_ERROR(CheckName("scratch", name, ArgumentNames<RecipeScratch>(recipe)));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckLoadable(const CudaDriver& driver, const Kernel::Variant& variant) {
-  if (IsForCpu(variant)) {
-    return absl::FailedPreconditionError(
-        "this kernel is for the CPU reference device, not for a CUDA stream; use LaunchOnCpu");
-  }
-  int version = 0;
-  HONE_CUDA_RETURN_IF_ERROR(driver, DriverGetVersion(&version));
-  if (version >= variant.artifact.min_driver()) return absl::OkStatus();
+absl::Status NotLoadedInCapture() {
   return absl::FailedPreconditionError(
-      absl::StrCat("the binary needs a CUDA driver of version ", variant.artifact.min_driver(),
-                   " or later, this one is ", version,
-                   "; ask for the kernel with target.driver_version = ", version));
+      "the kernel is not loaded in this context yet, and loading during a stream capture would end "
+      "the capture; call Prepare before capture");
 }
 
-// Finds every kernel of the variant, so that no launch has to.
-absl::Status FindFunctions(CudaModule& module, const LaunchRecipe& recipe) {
-  for (const RecipeStep& step : recipe.steps) {
-    if (step.symbol.empty()) continue;
-    HONE_RETURN_IF_ERROR(module.Function(step.symbol).status());
+// A launch by names, by position; on the stack unless there are very many.
+class InputsByPosition {
+ public:
+  // False when names are missing or unknown, or lists have lengths that PlanInputs cannot say: only
+  // the launch by names has words for that. REQUIRES: `arguments` outlives this.
+  bool Fill(const LaunchNames& names, const LaunchArguments& arguments) {
+    if (arguments.sizes.size() != names.sizes.size() ||
+        arguments.scalars.size() != names.scalars.size()) {
+      return false;
+    }
+    for (const std::string& name : names.sizes) {
+      const auto given = arguments.sizes.find(name);
+      if (given == arguments.sizes.end()) return false;
+      sizes_.push_back(given->second);
+    }
+    for (const std::string& name : names.scalars) {
+      const auto given = arguments.scalars.find(name);
+      if (given == arguments.scalars.end()) return false;
+      scalars_.push_back(given->second);
+    }
+    size_t known = 0;
+    for (const std::string& name : names.scratch) {
+      const auto given = arguments.scratch.find(name);
+      const bool found = given != arguments.scratch.end();
+      scratch_.push_back(found ? given->second : 0);
+      known += found ? 1 : 0;
+    }
+    return known == arguments.scratch.size() && FillBuffers(names, arguments);
   }
-  return absl::OkStatus();
-}
 
-absl::StatusOr<CudaModule*> LoadVariant(const CudaDriver& driver, uint64_t context,
-                                        const Kernel::Variant& variant) {
-  HONE_RETURN_IF_ERROR(CheckLoadable(driver, variant));
-  HONE_ASSIGN_OR_RETURN(
-      CudaModule* const module,
-      CudaModules::Get().Load(driver, context, variant.artifact.sha256(), variant.bytes));
-  HONE_RETURN_IF_ERROR(FindFunctions(*module, variant.recipe));
-  return module;
-}
+  PlanInputs inputs() const {
+    return {.sizes = sizes_.data(),
+            .buffers = buffers_.data(),
+            .scalars = scalars_.data(),
+            .scratch = scratch_.data()};
+  }
 
-bool IsCapturing(const CudaDriver& driver, CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  // The legacy stream answers with an error while another stream is captured.
-  return driver.StreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
+ private:
+  bool FillBuffers(const LaunchNames& names, const LaunchArguments& arguments) {
+    size_t known = 0;
+    for (const std::string& name : names.buffers) {
+      PlanBuffer& buffer = buffers_.emplace_back();
+      const auto given = arguments.buffers.find(name);
+      if (given == arguments.buffers.end()) continue;
+      ++known;
+      const BufferArgument& argument = given->second;
+      const size_t rank = argument.shape.size(), strides = argument.strides.size();
+      if (rank != 0 && strides != 0 && rank != strides) return false;
+      buffer.address = argument.address;
+      if (rank != 0) buffer.shape = argument.shape.data();
+      if (strides != 0) buffer.strides = argument.strides.data();
+      buffer.rank = static_cast<int>(std::max(rank, strides));
+    }
+    return known == arguments.buffers.size();
+  }
+
+  absl::InlinedVector<int64_t, 8> sizes_;
+  absl::InlinedVector<PlanBuffer, 8> buffers_;
+  absl::InlinedVector<double, 8> scalars_;
+  absl::InlinedVector<uint64_t, 8> scratch_;
+};
 
 }  // namespace
 
 absl::StatusOr<Kernel> MakeKernel(v1::GetKernelResponse response,
                                   const std::map<std::string, std::string>& bytes,
-                                  bool cpu_device_enabled) {
+                                  bool cpu_device_enabled, bool from_pack) {
   auto state = std::make_shared<Kernel::State>();
   state->cpu_device_enabled = cpu_device_enabled;
+  state->from_pack = from_pack;
   for (v1::KernelVariant& variant : *response.mutable_kernel()->mutable_variants()) {
     absl::StatusOr<LaunchRecipe> recipe = FromProto(variant.recipe());
     if (!recipe.ok()) {
@@ -166,19 +201,67 @@ absl::StatusOr<Kernel> MakeKernel(v1::GetKernelResponse response,
   if (state->variants.empty()) {
     return absl::InternalError("the daemon's answer holds no variant of the kernel");
   }
+  state->names = NamesOf(state->variants.front().recipe);
+  if (!state->uses_device_facts) state->plans = PlansOf(state->variants, state->names, {});
+  state->contexts.emplace(&state->variants, &state->names,
+                          state->uses_device_facts ? nullptr : &state->plans);
   state->response = std::move(response);
   return Kernel(std::move(state));
 }
 
+bool IsForCpu(const Kernel::Variant& variant) { return variant.artifact.format() == kHostFormat; }
+
 Kernel::Kernel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-const v1::GetKernelResponse& Kernel::response() const { return state_->response; }
-const std::vector<Kernel::Variant>& Kernel::variants() const { return state_->variants; }
-const std::vector<std::string>& Kernel::dynamic_sizes() const {
-  return state_->variants.front().recipe.dynamic_sizes;
+Kernel Kernel::Recorded(std::shared_ptr<const LaunchRecorder> recorder) const {
+  Kernel recorded = *this;
+  recorded.recorder_ = std::move(recorder);
+  return recorded;
 }
 
+const v1::GetKernelResponse& Kernel::response() const { return state_->response; }
+bool Kernel::from_pack() const { return state_->from_pack; }
+const std::vector<Kernel::Variant>& Kernel::variants() const { return state_->variants; }
+const std::vector<std::string>& Kernel::dynamic_sizes() const { return state_->names.sizes; }
+const LaunchNames& Kernel::names() const { return state_->names; }
+
 absl::StatusOr<int> Kernel::ChooseVariant(const LaunchArguments& arguments) const {
+  InputsByPosition by_position;
+  if (by_position.Fill(state_->names, arguments)) {
+    const std::optional<int> chosen = ChooseByPlan(by_position.inputs());
+    if (chosen) return *chosen;
+  }
+  return ChooseByName(WithDeviceFacts(arguments));
+}
+
+absl::StatusOr<int> Kernel::ChooseVariant(const PlanInputs& inputs) const {
+  const std::optional<int> chosen = ChooseByPlan(inputs);
+  if (chosen) return *chosen;
+  return ChooseByName(WithDeviceFacts(ArgumentsOf(state_->names, inputs)));
+}
+
+std::optional<int> Kernel::ChooseByPlan(const PlanInputs& inputs) const {
+  for (size_t i = 0; i < state_->plans.size(); ++i) {
+    const std::optional<LaunchPlan>& plan = state_->plans[i];
+    if (!plan) return std::nullopt;
+    if (plan->Accepts(inputs)) return static_cast<int>(i);
+  }
+  return std::nullopt;
+}
+
+LaunchArguments Kernel::WithDeviceFacts(LaunchArguments arguments) const {
+  if (!state_->uses_device_facts) return arguments;
+  const auto driver = CudaDriver::Get();
+  if (!driver.ok()) return arguments;
+  const auto context = CudaModules::CurrentContext(**driver);
+  if (!context.ok()) return arguments;
+  const auto facts = CudaModules::Get().DeviceFacts(**driver, *context);
+  // Without them the expressions that need them say so.
+  if (facts.ok()) arguments.sizes.insert(facts->begin(), facts->end());
+  return arguments;
+}
+
+absl::StatusOr<int> Kernel::ChooseByName(const LaunchArguments& arguments) const {
   HONE_RETURN_IF_ERROR(CheckNames(variants().front().recipe, arguments));
   std::string reasons;
   for (size_t i = 0; i < variants().size(); ++i) {
@@ -192,56 +275,133 @@ absl::StatusOr<int> Kernel::ChooseVariant(const LaunchArguments& arguments) cons
 
 absl::StatusOr<int64_t> Kernel::ScratchBytes(const std::string& name,
                                              const LaunchArguments& arguments) const {
-  HONE_ASSIGN_OR_RETURN(const int index, ChooseVariant(arguments));
-  for (const RecipeArgument& argument : variants()[static_cast<size_t>(index)].recipe.arguments) {
+  const LaunchArguments complete = WithDeviceFacts(arguments);
+  HONE_ASSIGN_OR_RETURN(const int index, ChooseByName(complete));
+  const LaunchRecipe& recipe = variants()[static_cast<size_t>(index)].recipe;
+  for (const RecipeArgument& argument : recipe.arguments) {
     const auto* scratch = std::get_if<RecipeScratch>(&argument.kind);
     if (scratch != nullptr && argument.name == name) {
-      return hone::ScratchBytes(*scratch, arguments.sizes);
+      return hone::ScratchBytes(*scratch, LaunchBindings(recipe, complete));
     }
   }
   return absl::NotFoundError(absl::StrCat("the kernel has no scratch '", name, "'"));
 }
 
+absl::StatusOr<int64_t> Kernel::ScratchBytes(size_t position, const PlanInputs& inputs) const {
+  const std::vector<std::string>& scratch = state_->names.scratch;
+  if (position >= scratch.size()) {
+    return absl::NotFoundError(
+        absl::StrCat("scratch ", position, ": the kernel has ", scratch.size()));
+  }
+  return ScratchBytes(scratch[position], ArgumentsOf(state_->names, inputs));
+}
+
 absl::Status Kernel::Prepare() const {
   HONE_ASSIGN_OR_RETURN(const CudaDriver* const driver, CudaDriver::Get());
   HONE_ASSIGN_OR_RETURN(const uint64_t context, CudaModules::CurrentContext(*driver));
-  for (const Variant& variant : variants()) {
-    HONE_RETURN_IF_ERROR(LoadVariant(*driver, context, variant).status());
+  HONE_ASSIGN_OR_RETURN(KernelInContext* const here, state_->contexts->FindOrAdd(*driver, context));
+  for (size_t i = 0; i < variants().size(); ++i) {
+    HONE_RETURN_IF_ERROR(state_->contexts->Load(*driver, *here, i).status());
   }
   return absl::OkStatus();
 }
 
+absl::Status Kernel::Launch(const PlanInputs& inputs, CUstream_st* stream) const {
+  if (recorder_ == nullptr) [[likely]] {
+    return LaunchUnseen(inputs, stream);
+  }
+  return recorder_->Record(
+      inputs, {.stream = stream}, [&] { return ChooseVariant(inputs).ok(); },
+      [&] { return LaunchUnseen(inputs, stream); });
+}
+
 absl::Status Kernel::Launch(const LaunchArguments& arguments, CUstream_st* stream) const {
+  if (recorder_ == nullptr) [[likely]] {
+    return LaunchUnseen(arguments, stream);
+  }
+  InputsByPosition by_position;
+  if (!by_position.Fill(state_->names, arguments)) return LaunchUnseen(arguments, stream);
+  return recorder_->Record(
+      by_position.inputs(), {.stream = stream}, [&] { return ChooseVariant(arguments).ok(); },
+      [&] { return LaunchUnseen(arguments, stream); });
+}
+
+absl::Status Kernel::LaunchUnseen(const PlanInputs& inputs, CUstream_st* stream) const {
+  HONE_ASSIGN_OR_RETURN(const bool launched, LaunchByPlan(inputs, stream));
+  if (launched) return absl::OkStatus();
+  return LaunchByName(ArgumentsOf(state_->names, inputs), stream);
+}
+
+absl::Status Kernel::LaunchUnseen(const LaunchArguments& arguments, CUstream_st* stream) const {
+  InputsByPosition by_position;
+  if (by_position.Fill(state_->names, arguments)) {
+    HONE_ASSIGN_OR_RETURN(const bool launched, LaunchByPlan(by_position.inputs(), stream));
+    if (launched) return absl::OkStatus();
+  }
+  return LaunchByName(arguments, stream);
+}
+
+absl::StatusOr<bool> Kernel::LaunchByPlan(const PlanInputs& inputs, CUstream_st* stream) const {
   HONE_ASSIGN_OR_RETURN(const CudaDriver* const driver, CudaDriver::Get());
   HONE_ASSIGN_OR_RETURN(const uint64_t context, CudaModules::CurrentContext(*driver));
-  LaunchArguments with_facts;
-  const LaunchArguments* complete = &arguments;
-  if (state_->uses_device_facts) {
-    HONE_ASSIGN_OR_RETURN(SizeBindings facts, CudaModules::Get().DeviceFacts(*driver, context));
-    with_facts = arguments;
-    with_facts.sizes.merge(facts);
-    complete = &with_facts;
-  }
-  HONE_ASSIGN_OR_RETURN(const int index, ChooseVariant(*complete));
-  const Variant& variant = variants()[static_cast<size_t>(index)];
-  HONE_ASSIGN_OR_RETURN(const ResolvedLaunch launch, ResolveLaunch(variant.recipe, *complete));
-  CudaModule* module = CudaModules::Get().Find(context, variant.artifact.sha256());
-  if (module == nullptr) {
-    if (IsCapturing(*driver, stream)) {
-      return absl::FailedPreconditionError(
-          "the kernel is not loaded in this context yet, and loading during a stream capture would "
-          "end the capture; call Prepare before capture");
+  HONE_ASSIGN_OR_RETURN(KernelInContext* const here, state_->contexts->FindOrAdd(*driver, context));
+  for (size_t i = 0; i < variants().size(); ++i) {
+    const LaunchPlan* const plan = here->plan(i);
+    if (plan == nullptr) return false;
+    if (!plan->Accepts(inputs)) continue;
+    PlannedLaunch launch;
+    if (!plan->Resolve(inputs, launch)) return false;
+    const PlanFunctions* functions = here->functions(i);
+    if (functions == nullptr) {
+      if (!IsLoaded(context, i) && IsCapturing(*driver, stream)) return NotLoadedInCapture();
+      HONE_ASSIGN_OR_RETURN(functions, state_->contexts->Load(*driver, *here, i));
     }
-    HONE_ASSIGN_OR_RETURN(module, LoadVariant(*driver, context, variant));
+    HONE_RETURN_IF_ERROR(LaunchOnStream(*driver, *plan, *functions, launch, stream));
+    return true;
   }
+  return false;
+}
+
+bool Kernel::IsLoaded(uint64_t context, size_t variant) const {
+  return CudaModules::Get().Find(context, variants()[variant].artifact.sha256()) != nullptr;
+}
+
+absl::Status Kernel::LaunchByName(const LaunchArguments& arguments, CUstream_st* stream) const {
+  HONE_ASSIGN_OR_RETURN(const CudaDriver* const driver, CudaDriver::Get());
+  HONE_ASSIGN_OR_RETURN(const uint64_t context, CudaModules::CurrentContext(*driver));
+  HONE_ASSIGN_OR_RETURN(KernelInContext* const here, state_->contexts->FindOrAdd(*driver, context));
+  LaunchArguments complete = arguments;
+  complete.sizes.insert(here->facts().begin(), here->facts().end());
+  HONE_ASSIGN_OR_RETURN(const int index, ChooseByName(complete));
+  const auto chosen = static_cast<size_t>(index);
+  HONE_ASSIGN_OR_RETURN(const ResolvedLaunch launch,
+                        ResolveLaunch(variants()[chosen].recipe, complete));
+  if (!IsLoaded(context, chosen) && IsCapturing(*driver, stream)) return NotLoadedInCapture();
+  HONE_ASSIGN_OR_RETURN(CudaModule* const module,
+                        state_->contexts->LoadModule(*driver, *here, chosen));
   return LaunchOnStream(*driver, *module, launch, stream);
 }
 
+absl::Status Kernel::LaunchOnCpu(const PlanInputs& inputs) const {
+  return LaunchOnCpu(ArgumentsOf(state_->names, inputs));
+}
+
 absl::Status Kernel::LaunchOnCpu(const LaunchArguments& arguments) const {
+  InputsByPosition by_position;
+  if (recorder_ == nullptr || !by_position.Fill(state_->names, arguments)) {
+    return LaunchOnCpuUnseen(arguments);
+  }
+  return recorder_->Record(
+      by_position.inputs(), {.on_cpu = true}, [&] { return ChooseVariant(arguments).ok(); },
+      [&] { return LaunchOnCpuUnseen(arguments); });
+}
+
+absl::Status Kernel::LaunchOnCpuUnseen(const LaunchArguments& arguments) const {
   if (!state_->cpu_device_enabled) {
     return absl::FailedPreconditionError(
-        "the CPU reference device is not enabled in this client; set "
-        "ClientOptions.enable_cpu_device");
+        "the CPU reference device is not enabled in this client: its kernels are code that the "
+        "daemon "
+        "sent; connect with enable_cpu_device");
   }
   if (!IsForCpu(variants().front())) {
     return absl::FailedPreconditionError(absl::StrCat("this kernel is for ",

@@ -1,6 +1,6 @@
 #include "client/cpp/status_convert.h"
 
-#include "hone/v1/kernel_service.pb.h"
+#include "client/cpp/rpc/error_detail.h"
 #include "runtime/base/error_info.h"
 
 namespace hone {
@@ -9,18 +9,10 @@ absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   absl::Status converted(static_cast<absl::StatusCode>(status.error_code()),
                          status.error_message());
-  v1::ErrorDetail detail;
-  if (status.error_details().empty() || !detail.ParseFromString(status.error_details())) {
-    return converted;
+  if (const auto info = DecodeErrorDetail(status.error_details());
+      info && !status.error_details().empty()) {
+    AttachErrorInfo(converted, *info);
   }
-  AttachErrorInfo(converted, ErrorInfo{.reason = detail.reason(),
-                                       .excerpt = detail.excerpt(),
-                                       .log_id = detail.log_id(),
-                                       .error_count = detail.error_count(),
-                                       .error_limit_reached = detail.error_limit_reached(),
-                                       .needed = detail.needed(),
-                                       .available = detail.available(),
-                                       .retry_after_ms = detail.retry_after_ms()});
   return converted;
 }
 

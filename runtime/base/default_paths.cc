@@ -47,6 +47,11 @@ std::vector<std::string> DefaultSocketPaths() {
   return paths;
 }
 
+std::string DefaultTlsCaFile() {
+  const char* file = std::getenv("HONE_TLS_CA_FILE");
+  return file != nullptr ? file : "";
+}
+
 std::string DefaultEndpoint() {
   const char* endpoint = std::getenv("HONE_ENDPOINT");
   if (endpoint != nullptr && endpoint[0] != '\0') return endpoint;

@@ -10,6 +10,10 @@ namespace hone {
 // DefaultSocketPaths() at which a socket exists, else the first of them; as "unix:PATH".
 std::string DefaultEndpoint();
 
+// What clients of a HOST:PORT endpoint take for the file with the daemon's certificate authority
+// when nobody named one: $HONE_TLS_CA_FILE; empty when it is not set: plain text.
+std::string DefaultTlsCaFile();
+
 // Sockets of a daemon, in the order clients look: $XDG_RUNTIME_DIR/hone/honed.sock (when the
 // variable is set), /run/hone/honed.sock (a system daemon), /tmp/hone-<uid>/honed.sock.
 std::vector<std::string> DefaultSocketPaths();

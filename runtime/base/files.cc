@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "runtime/base/atomic_file.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unique_fd.h"
 
@@ -49,14 +50,6 @@ absl::Status WriteAll(int fd, const std::string& path, absl::string_view content
   return absl::OkStatus();
 }
 
-absl::Status SyncDirectory(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  // Some file systems cannot sync a directory and say EINVAL; the rename is done all the same.
-  if (::fsync(fd.get()) != 0 && errno != EINVAL) return ErrnoStatus(errno, "fsync", path);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status ErrnoStatus(int error, absl::string_view what, absl::string_view path) {
@@ -82,21 +75,9 @@ absl::StatusOr<std::string> ReadKernelFile(const std::string& path) {
 }
 
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content, mode_t mode) {
-  std::string temporary = absl::StrCat(path, ".XXXXXX");
-  UniqueFd fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd.valid()) return ErrnoStatus(errno, "create", temporary);
-  absl::Status status = WriteAll(fd.get(), temporary, content);
-  if (status.ok() && ::fchmod(fd.get(), mode) != 0) status = ErrnoStatus(errno, "chmod", temporary);
-  if (status.ok() && ::fsync(fd.get()) != 0) status = ErrnoStatus(errno, "fsync", temporary);
-  fd.Reset();
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrnoStatus(errno, "rename to", path);
-  }
-  if (!status.ok()) {
-    ::unlink(temporary.c_str());
-    return status;
-  }
-  return SyncDirectory(DirectoryName(path));
+  HONE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  HONE_RETURN_IF_ERROR(file.Write(content));
+  return file.Commit(mode);
 }
 
 absl::Status WriteNewFile(const std::string& path, absl::string_view content, mode_t mode) {

@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace hone {
+int64_t BinaryBytesOf(const TunedKernel& kernel) {
+  int64_t bytes = 0;
+  for (const KernelVariant& variant : kernel.variants) {
+    bytes += static_cast<int64_t>(variant.artifact->bytes.size());
+  }
+  return bytes;
+}
 
 std::optional<KernelAnswer> AnswerMemory::Find(const std::string& identity, bool only_tuned) const {
   MutexLock lock(&mutex_);
@@ -27,9 +34,21 @@ void AnswerMemory::Remember(std::string identity, const KernelAnswer& answer, in
     absl::erase_if(artifacts_, [](const auto& item) { return item.second.expired(); });
     artifacts_to_clear_ = std::max<size_t>(1024, 2 * artifacts_.size());
   }
-  if (answers_.insert_or_assign(identity, answer).second) order_.push_back(std::move(identity));
-  while (static_cast<int64_t>(order_.size()) > entries_max_) {
-    answers_.erase(order_.front());
+  bytes_ += BinaryBytesOf(*answer.kernel);
+  if (const auto it = answers_.find(identity); it != answers_.end()) {
+    ++version_;
+    bytes_ -= BinaryBytesOf(*it->second.kernel);
+    it->second = answer;
+  } else {
+    answers_.emplace(identity, answer);
+    order_.push_back(std::move(identity));
+  }
+  // The newest stays, whatever its size.
+  while (static_cast<int64_t>(order_.size()) > entries_max_ ||
+         (bytes_ > bytes_max_ && order_.size() > 1)) {
+    const auto oldest = answers_.find(order_.front());
+    bytes_ -= BinaryBytesOf(*oldest->second.kernel);
+    answers_.erase(oldest);
     order_.pop_front();
   }
 }
@@ -53,10 +72,12 @@ void AnswerMemory::ForgetNamed(const std::string& template_name) {
 void AnswerMemory::ForgetIf(const std::function<bool(const TunedKernel&)>& condition) {
   MutexLock lock(&mutex_);
   ++epoch_;
+  ++version_;
   std::erase_if(order_, [&](const std::string& identity) {
     const auto it = answers_.find(identity);
-    if (it != answers_.end() && !condition(*it->second.kernel)) return false;
-    answers_.erase(identity);
+    if (!condition(*it->second.kernel)) return false;
+    bytes_ -= BinaryBytesOf(*it->second.kernel);
+    answers_.erase(it);
     return true;
   });
 }

@@ -1,6 +1,7 @@
 // Answers by request, in memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -14,12 +15,20 @@
 
 namespace hone {
 
+// Of a kernel's binaries; one that variants share counts for each.
+int64_t BinaryBytesOf(const TunedKernel& kernel);
+
 // Thread-safe. Bounded: the oldest answer leaves first.
 class AnswerMemory {
  public:
-  explicit AnswerMemory(int64_t entries_max) : entries_max_(entries_max) {}
+  // `bytes_max` bounds the answers' binaries; one that several answers share counts for each.
+  AnswerMemory(int64_t entries_max, int64_t bytes_max)
+      : entries_max_(entries_max), bytes_max_(bytes_max) {}
 
   std::optional<KernelAnswer> Find(const std::string& identity, bool only_tuned) const;
+
+  // Changes before anything remembered becomes another answer or is forgotten on purpose.
+  int64_t Version() const { return version_.load(std::memory_order_acquire); }
 
   // Grows with every Forget and ForgetNamed. An answer is only remembered if nothing was forgotten
   // since `epoch`, the Epoch() from before it was resolved.
@@ -37,9 +46,12 @@ class AnswerMemory {
   void ForgetIf(const std::function<bool(const TunedKernel&)>& condition);
 
   const int64_t entries_max_;
+  const int64_t bytes_max_;
+  std::atomic<int64_t> version_{0};
   mutable Mutex mutex_;
   absl::flat_hash_map<std::string, KernelAnswer> answers_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> order_ ABSL_GUARDED_BY(mutex_);
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   // By SHA-256. Those that are gone are cleared out whenever the table has doubled.
   absl::flat_hash_map<std::string, std::weak_ptr<const Artifact>> artifacts_

@@ -37,6 +37,8 @@ absl::StatusOr<Key> KeyWith(const Program& program, const std::string& headers_d
 }  // namespace
 
 struct CachingCompiler::Flight {
+  explicit Flight(CompilePriority priority) : urgency(std::make_shared<CompileUrgency>(priority)) {}
+  const std::shared_ptr<CompileUrgency> urgency;
   bool done = false;
   absl::StatusOr<CompileOutcome> result = absl::UnknownError("under way");
 };
@@ -99,19 +101,23 @@ absl::StatusOr<CompileOutcome> CachingCompiler::Compile(const Program& program,
     MutexLock lock(&mutex_);
     auto& slot = flights_[key.id()];
     leader = slot == nullptr;
-    if (leader) slot = std::make_shared<Flight>();
+    if (leader) slot = std::make_shared<Flight>(options.priority);
     flight = slot;
-    if (!leader) {
-      ++joined_;
-      mutex_.AwaitWithTimeout(absl::Condition(&flight->done), options.timeout + kWaitMargin);
-      if (!flight->done) {
-        return absl::DeadlineExceededError(absl::StrCat(
-            "compile of '", program.name, "' by another caller has not ended; it goes on"));
-      }
-      return flight->result;
-    }
   }
-  auto result = LookupOrCompile(key, builder, program, options);
+  if (!leader) {
+    ++joined_;
+    flight->urgency->Raise(options.priority);
+    MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&flight->done), options.timeout + kWaitMargin);
+    if (!flight->done) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "compile of '", program.name, "' by another caller has not ended; it goes on"));
+    }
+    return flight->result;
+  }
+  CompileOptions shared = options;
+  shared.urgency = flight->urgency;
+  auto result = LookupOrCompile(key, builder, program, shared);
   MutexLock lock(&mutex_);
   flight->result = result;
   flight->done = true;

@@ -15,10 +15,11 @@
 
 namespace hone {
 
-// Thread-safe. However many callers ask for one key at once, one compile runs; a caller's timeout
-// does not end it for the others. Failures are not stored: the source's own errors are cheap to
-// find again, and a timeout says something about a moment. A store that cannot be written does not
-// cost the caller the artifact; CompileOutcome::not_cached_reason says why.
+// Thread-safe. However many callers ask for one key at once, one compile runs, as urgent as the
+// most urgent of them; a caller's timeout does not end it for the others. Failures are not stored:
+// the source's own errors are cheap to find again, and a timeout says something about a moment. A
+// store that cannot be written does not cost the caller the artifact;
+// CompileOutcome::not_cached_reason says why.
 class CachingCompiler : public Compiler {
  public:
   // Both must outlive this object.

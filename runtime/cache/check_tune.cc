@@ -40,6 +40,19 @@ absl::Status CheckOptions(const ResolvedRequest& request, const Config& config) 
   return AtField("options", NormalizeOptions(program.options).status());
 }
 
+// Without a default there are no bits to compare with.
+absl::Status CheckNumerics(const ConfigSpace& space, Numerics numerics) {
+  if (numerics == Numerics::kWithinTolerance) return absl::OkStatus();
+  const absl::Status valid = space.Default().status();
+  if (valid.ok()) return valid;
+  return WithErrorInfo(
+      absl::FailedPreconditionError(absl::StrCat(
+          "numerics: no candidate can be SAME_BITS_AS_DEFAULT, because the default is not valid "
+          "for these params: ",
+          valid.message())),
+      {.reason = "NO_CANDIDATE_SURVIVED"});
+}
+
 // Bytes of one argument; the tuner takes at least one set of all of them.
 absl::StatusOr<int64_t> BytesOf(const RecipeArgument& argument, const SizeBindings& sizes) {
   if (const auto* buffer = std::get_if<RecipeBuffer>(&argument.kind)) {
@@ -92,10 +105,28 @@ absl::Status CheckSizes(const ResolvedRequest& request, const Config& config) {
 
 }  // namespace
 
+absl::Status NoBitsOfDefault(const std::string& default_config, const Measurement* measured) {
+  std::string why = "it was not measured";
+  if (measured != nullptr) {
+    why = measured->irreproducible ? "two launches of it on the same inputs gave different bits"
+                                   : "no hash of its outputs is stored; force measures it again";
+    if (measured->rejection) {
+      why = absl::StrCat(Name(measured->rejection->kind), ": ", measured->rejection->detail);
+    }
+  }
+  return WithErrorInfo(
+      absl::FailedPreconditionError(absl::StrCat(
+          "numerics: no candidate can be SAME_BITS_AS_DEFAULT, because the bits of the default (",
+          default_config, ") are not known: ", why,
+          ". What was measured is kept; WITHIN_TOLERANCE has a winner")),
+      {.reason = "NO_CANDIDATE_SURVIVED"});
+}
+
 absl::Status CheckTune(const ResolvedRequest& request, const KernelAssembler& assembler,
                        const TuneOptions& options) {
   HONE_ASSIGN_OR_RETURN(const ConfigSpace space, assembler.Space(request));
   HONE_RETURN_IF_ERROR(CheckConfigs(space, options.only));
+  HONE_RETURN_IF_ERROR(CheckNumerics(space, options.numerics));
   Config config;
   if (options.only.empty()) {
     HONE_ASSIGN_OR_RETURN(config, assembler.Untuned(request));

@@ -16,4 +16,8 @@ namespace hone {
 absl::Status CheckTune(const ResolvedRequest& request, const KernelAssembler& assembler,
                        const TuneOptions& options);
 
+// FAILED_PRECONDITION: nothing can be SAME_BITS_AS_DEFAULT, and why. `measured`: the default's
+// measurement; nullptr: it has none.
+absl::Status NoBitsOfDefault(const std::string& default_config, const Measurement* measured);
+
 }  // namespace hone

@@ -1,18 +1,46 @@
 #include "runtime/cache/explain_keys.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/provenance.h"
 
 namespace hone {
+namespace {
+
+absl::StatusOr<bool> IsTunedToTheEnd(const ResolvedRequest& request, const std::string& key,
+                                     const CachingCompiler& compiler, KernelStore& store) {
+  HONE_ASSIGN_OR_RETURN(const std::optional<Winner> winner,
+                        store.GetWinner(key, request.kernel_template->digest(), request.numerics));
+  if (!winner || winner->variants.empty()) return false;
+  HONE_ASSIGN_OR_RETURN(const auto measurements, store.GetMeasurements(key));
+  const auto measured =
+      std::find_if(measurements.begin(), measurements.end(), [&](const Measurement& measurement) {
+        return measurement.config == winner->variants.front().config;
+      });
+  if (measured == measurements.end() || measured->rejection) return false;
+  const Provenance present =
+      ProvenanceOf(compiler, request.architecture, request.driver_version, request.driver);
+  return StaleReason(*measured, present).empty();
+}
+
+}  // namespace
 
 absl::StatusOr<KeyExplanation> ExplainKeys(const ResolvedRequest& request,
                                            const KernelAssembler& assembler,
                                            CachingCompiler& compiler, KernelStore& store) {
   KeyExplanation explanation;
   explanation.tuning_key = request.TuningKeyOf(request.problem);
+  const Problem bucketed = request.problem.Bucketed(*request.kernel_template);
+  explanation.bucket_values = bucketed.values();
+  explanation.bucket_key = request.TuningKeyOf(bucketed);
+  if (explanation.bucket_key) {
+    HONE_ASSIGN_OR_RETURN(explanation.bucket_tuned,
+                          IsTunedToTheEnd(request, explanation.bucket_key->id(), compiler, store));
+  }
   HONE_ASSIGN_OR_RETURN(const Config config, assembler.Untuned(request));
   HONE_ASSIGN_OR_RETURN(
       const Program program,

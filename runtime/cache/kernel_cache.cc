@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "runtime/base/error_info.h"
-#include "runtime/base/mutex.h"
 #include "runtime/base/notification.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/cache/answer_memory.h"
 #include "runtime/cache/deadline_timer.h"
 #include "runtime/cache/executor.h"
 #include "runtime/cache/explain_keys.h"
+#include "runtime/cache/flights.h"
+#include "runtime/cache/hits.h"
 #include "runtime/cache/kernel_resolver.h"
 #include "runtime/cache/miss_log.h"
 #include "runtime/cache/pins.h"
@@ -21,6 +22,7 @@
 #include "runtime/cache/resolved_request.h"
 #include "runtime/cache/tune_run.h"
 #include "runtime/cache/tune_scheduler.h"
+#include "runtime/cache/winner_watch.h"
 
 namespace hone {
 namespace {
@@ -30,24 +32,14 @@ constexpr int kLookupThreads = 4;
 
 bool NeverCompiles(Policy policy) { return policy == Policy::kNoWait || policy == Policy::kFrozen; }
 
-// One caller's callback, called once whoever comes first: the answer or the deadline.
-class Waiter {
- public:
-  explicit Waiter(KernelCache::Done done) : done_(std::move(done)) {}
-  bool Answer(absl::StatusOr<KernelAnswer> answer) {
-    if (answered_.exchange(true)) return false;
-    done_(std::move(answer));
-    return true;
-  }
-  bool answered() const { return answered_; }
+// Threads for builds beyond what the compiler runs at once: they read the store, or wait for the
+// compile of a tune.
+constexpr int kBuildThreadsBeyondCompiles = 2;
 
-  int64_t timer_id = 0;            // of the deadline; set before the waiter is shared
-  std::atomic<bool> noted{false};  // in the log of misses
-
- private:
-  std::atomic<bool> answered_{false};
-  const KernelCache::Done done_;
-};
+int BuildThreads(const KernelCache::Options& options, const Compiler& compiler) {
+  // As few as keep the compiler busy, because what a thread has taken no longer takes turns.
+  return std::clamp(2 * compiler.parallelism() + kBuildThreadsBeyondCompiles, 1, options.threads);
+}
 
 class KernelCacheImpl : public KernelCache {
  public:
@@ -57,22 +49,41 @@ class KernelCacheImpl : public KernelCache {
         store_(store),
         options_(options),
         resolver_(compiler, store, options.compile_timeout),
-        memory_(options.memory_entries_max),
+        memory_(options.memory_entries_max, options.memory_bytes_max),
         miss_log_(store, options.misses_written_every),
+        hits_(store, &memory_, &miss_log_,
+              [this](const ResolvedRequest& request, Policy policy, const KernelAnswer& answer) {
+                return Suits(request, policy, answer);
+              }),
+        watch_(store),
         scheduler_(compiler, store, &resolver_, std::move(lanes), options,
-                   [this](const TuneRunImpl& run, const Winner& winner) { OnWinner(run, winner); }),
-        builds_(options.threads, options.queue_max),
-        lookups_(kLookupThreads, options.queue_max) {}
+                   {.on_results = [this](const TuneRunImpl& run) { OnResults(run); },
+                    .on_winner = [this](const TuneRunImpl& run,
+                                        const Winner& winner) { OnWinner(run, winner); }}),
+        builds_({.what = "compiles",
+                 .threads = BuildThreads(options, *compiler),
+                 .patient_threads_max = std::max(1, BuildThreads(options, *compiler) / 4),
+                 .queue_max = options.queue_max}),
+        lookups_({.what = "requests",
+                  .threads = kLookupThreads,
+                  .patient_threads_max = kLookupThreads - 1,
+                  .queue_max = options.queue_max}) {}
 
   ~KernelCacheImpl() override { Shutdown(); }
 
   std::optional<KernelAnswer> Find(const KernelRequest& request) override {
     const auto resolved = Resolve(request);
     if (!resolved.ok()) return std::nullopt;
-    return FindResolved(*resolved, request.policy);
+    return hits_.Find(*resolved, request.policy);
   }
+  std::shared_ptr<const Hit> FindHit(const KernelRequest& request) override {
+    auto resolved = Resolve(request);
+    if (!resolved.ok()) return nullptr;
+    return hits_.FindHit(*std::move(resolved), request.policy);
+  }
+  bool Again(const Hit& hit) override { return hits_.Again(hit); }
 
-  void Get(KernelRequest request, Done done) override;
+  Leave Get(KernelRequest request, Done done) override;
 
   absl::StatusOr<std::shared_ptr<TuneRun>> Tune(KernelTemplatePtr kernel_template,
                                                 const Values& values, const TargetSpec& target,
@@ -94,8 +105,7 @@ class KernelCacheImpl : public KernelCache {
     return ExplainKeys(resolved, resolver_.assembler(), *compiler_, *store_);
   }
 
-  absl::StatusOr<WinnerPin> PinWinner(const std::string& tuning_key,
-                                      const std::optional<Config>& config,
+  absl::StatusOr<WinnerPin> PinWinner(const std::string& tuning_key, const Config& config,
                                       const std::string& reason) override;
   absl::StatusOr<WinnerPin> UnpinWinner(const std::string& tuning_key) override;
   absl::StatusOr<InvalidationCount> Invalidate(const InvalidationFilter& filter,
@@ -110,67 +120,66 @@ class KernelCacheImpl : public KernelCache {
     return memory_.FindArtifact(sha256);
   }
 
-  int64_t Watch(std::string template_name, Numerics numerics, WatchListener listener) override;
-  void Unwatch(int64_t id) override {
-    MutexLock lock(&watch_mutex_);
-    watchers_.erase(id);
+  int64_t Watch(std::string template_name, Numerics numerics, WatchListener listener) override {
+    return watch_.Add(std::move(template_name), numerics, std::move(listener));
   }
+  void Unwatch(int64_t id) override { watch_.Remove(id); }
 
   std::vector<DeviceInfo> Devices() const override { return scheduler_.devices(); }
   std::map<std::string, int64_t> Counters() const override;
   void Shutdown() override;
 
  private:
-  // Callers of one identity and policy, answered together.
-  struct Flight {
-    std::vector<std::shared_ptr<Waiter>> waiters;
-    ResolvedRequest request;
-    Policy policy = Policy::kBestAvailable;
-  };
-  struct Watcher {
-    std::string template_name;
-    Numerics numerics;
-    WatchListener listener;
-  };
-
   absl::StatusOr<ResolvedRequest> Resolve(const KernelRequest& request) const {
     return ResolveRequest(request, scheduler_.devices(), options_.policy);
   }
-  std::optional<KernelAnswer> FindResolved(const ResolvedRequest& request, Policy policy);
   absl::StatusOr<KernelAnswer> Compiled(const ResolvedRequest& request, CompilePriority priority);
+  // Whether a tune of this daemon would measure the answer's timing again; of a pin it need not.
+  bool AwaitsRevalidation(const ResolvedRequest& request, const KernelAnswer& answer) const {
+    return answer.stale_timing && !answer.pin && request.local &&
+           options_.tune_when != TuneWhen::kNever;
+  }
+  // Whether an answer in memory may be given to such a request.
+  bool Suits(const ResolvedRequest& request, Policy policy, const KernelAnswer& answer) const {
+    if (answer.other_build && !NeverCompiles(policy)) return false;
+    return policy != Policy::kWaitTuned || !AwaitsRevalidation(request, answer);
+  }
+  void OnResults(const TuneRunImpl& run);
   void OnWinner(const TuneRunImpl& run, const Winner& winner);
-  // `numerics` nullopt: to all watchers of the template.
-  void Announce(const std::string& key, const std::string& template_name, uint64_t generation,
-                std::optional<Numerics> numerics);
   absl::StatusOr<TuningRecord> RecordOf(const std::string& tuning_key);
 
   void OfferTune(const ResolvedRequest& request, Policy policy);
-  void LookUp(const std::string& flight, const ResolvedRequest& request, Policy policy);
-  void Build(const std::string& flight, const ResolvedRequest& request);
-  void BuildForTheNextCall(const ResolvedRequest& request);
-  absl::Status QueueFull(const std::string& what, absl::Duration retry) const;
-  void WaitForTune(const std::string& flight, const ResolvedRequest& request);
+  // Queues a flight's work; what cannot be queued is its answer.
+  void Queue(Executor& executor, Urgency urgency, uint64_t client, const std::string& flight,
+             std::function<void()> work);
+  void LookUp(const std::string& flight, const ResolvedRequest& request, Policy policy,
+              uint64_t client);
+  void Build(const std::string& flight, const ResolvedRequest& request, uint64_t client);
+  void BuildForTheNextCall(const ResolvedRequest& request, uint64_t client);
+  void WaitForTune(const std::string& flight, const ResolvedRequest& request, uint64_t client,
+                   std::optional<KernelAnswer> stale);
   void AnswerFlight(const std::string& flight, const absl::StatusOr<KernelAnswer>& answer);
-  void OnDeadline(const std::shared_ptr<Waiter>& waiter, const ResolvedRequest& request,
-                  Policy policy, absl::Duration waited);
+  void OnDeadline(const std::string& flight, const std::shared_ptr<Waiter>& waiter,
+                  const ResolvedRequest& request, const KernelRequest& asked);
 
   CachingCompiler* const compiler_;
   KernelStore* const store_;
   const Options options_;
   const KernelResolver resolver_;
 
-  std::atomic<int64_t> memory_hits_{0}, store_hits_{0}, misses_{0}, joined_waiters_{0};
+  std::atomic<int64_t> store_hits_{0}, misses_{0}, refused_full_{0};
   std::atomic<bool> stopped_{false};
 
   AnswerMemory memory_;
   MissLog miss_log_;
+  Hits hits_;
+  WinnerWatch watch_;
 
-  Mutex flights_mutex_;
-  std::map<std::string, Flight> flights_ ABSL_GUARDED_BY(flights_mutex_);
+  Flights flights_;
 
-  Mutex watch_mutex_;
-  std::map<int64_t, Watcher> watchers_ ABSL_GUARDED_BY(watch_mutex_);
-  int64_t next_watch_id_ ABSL_GUARDED_BY(watch_mutex_) = 1;
+  Mutex next_mutex_;
+  // Identities of what is to be built for the next call.
+  std::set<std::string> next_ ABSL_GUARDED_BY(next_mutex_);
 
   // Last, and in this order, so that threads end before what they hand work to: the timer feeds the
   // look-ups, these the builds, these the lanes.
@@ -180,41 +189,14 @@ class KernelCacheImpl : public KernelCache {
   DeadlineTimer timer_;
 };
 
-std::optional<KernelAnswer> KernelCacheImpl::FindResolved(const ResolvedRequest& request,
-                                                          Policy policy) {
-  const std::string identity = request.Identity();
-  auto found = memory_.Find(identity, policy == Policy::kWaitTuned);
-  if (!found) return std::nullopt;
-  if (found->other_build && !NeverCompiles(policy)) return std::nullopt;
-  ++memory_hits_;
-  // Both are counted in memory and written later.
-  for (const KernelVariant& variant : found->kernel->variants) {
-    store_->NoteUse(variant.artifact->sha256);
-  }
-  if (!IsTuned(*found)) miss_log_.Note(identity, request, policy, 1);
-  return found;
+// What answers may be another now, even if no winner follows: the tune was interrupted.
+void KernelCacheImpl::OnResults(const TuneRunImpl& run) {
+  memory_.ForgetNamed(run.request().kernel_template->name());
 }
 
 void KernelCacheImpl::OnWinner(const TuneRunImpl& run, const Winner& winner) {
   memory_.Forget(run.request().kernel_template->digest());
-  if (winner.numerics == Numerics::kWithinTolerance) {
-    // A pinned key is answered as before.
-    const auto pin = store_->GetPin(winner.tuning_key);
-    if (pin.ok() && *pin && (*pin)->config) return;
-  }
-  Announce(winner.tuning_key, run.request().kernel_template->name(), winner.generation,
-           winner.numerics);
-}
-
-void KernelCacheImpl::Announce(const std::string& key, const std::string& template_name,
-                               uint64_t generation, std::optional<Numerics> numerics) {
-  MutexLock lock(&watch_mutex_);
-  for (const auto& [id, watcher] : watchers_) {
-    if (numerics && watcher.numerics != *numerics) continue;
-    if (watcher.template_name.empty() || watcher.template_name == template_name) {
-      watcher.listener(key, template_name, generation);
-    }
-  }
+  watch_.AnnounceWinner(winner, run.request().kernel_template->name());
 }
 
 absl::StatusOr<TuningRecord> KernelCacheImpl::RecordOf(const std::string& tuning_key) {
@@ -225,12 +207,12 @@ absl::StatusOr<TuningRecord> KernelCacheImpl::RecordOf(const std::string& tuning
 }
 
 absl::StatusOr<WinnerPin> KernelCacheImpl::PinWinner(const std::string& tuning_key,
-                                                     const std::optional<Config>& config,
+                                                     const Config& config,
                                                      const std::string& reason) {
   HONE_ASSIGN_OR_RETURN(const TuningRecord record, RecordOf(tuning_key));
   HONE_ASSIGN_OR_RETURN(WinnerPin pin, PinConfig(tuning_key, config, reason, *store_));
   memory_.ForgetNamed(record.template_name);
-  Announce(tuning_key, record.template_name, pin.generation, std::nullopt);
+  watch_.Announce(tuning_key, record.template_name, pin.generation, std::nullopt);
   return pin;
 }
 
@@ -238,7 +220,7 @@ absl::StatusOr<WinnerPin> KernelCacheImpl::UnpinWinner(const std::string& tuning
   HONE_ASSIGN_OR_RETURN(const TuningRecord record, RecordOf(tuning_key));
   HONE_ASSIGN_OR_RETURN(WinnerPin was, UnpinConfig(tuning_key, *store_));
   memory_.ForgetNamed(record.template_name);
-  Announce(tuning_key, record.template_name, was.generation, std::nullopt);
+  watch_.Announce(tuning_key, record.template_name, was.generation, std::nullopt);
   return was;
 }
 
@@ -259,47 +241,56 @@ Provenance KernelCacheImpl::PresentProvenance(const TuningRecord& record) const 
   return {};
 }
 
-void KernelCacheImpl::Get(KernelRequest request, Done done) {
+KernelCache::Leave KernelCacheImpl::Get(KernelRequest request, Done done) {
+  const Leave nothing = [] {};
   if (stopped_) {
     done(absl::UnavailableError("the daemon is shutting down; try again later"));
-    return;
+    return nothing;
   }
   const auto resolved = Resolve(request);
   if (!resolved.ok()) {
     done(resolved.status());
-    return;
+    return nothing;
   }
-  if (auto found = FindResolved(*resolved, request.policy)) {
+  if (auto found = hits_.Find(*resolved, request.policy)) {
     done(*std::move(found));
-    return;
+    return nothing;
   }
-  auto waiter = std::make_shared<Waiter>(std::move(done));
-  waiter->timer_id = timer_.At(absl::Now() + request.max_wait,
-                               [this, waiter, r = *resolved, policy = request.policy,
-                                wait = request.max_wait] { OnDeadline(waiter, r, policy, wait); });
   const std::string flight =
       absl::StrCat(resolved->Identity(), "\n", static_cast<int>(request.policy));
-  bool leader = false;
-  {
-    MutexLock lock(&flights_mutex_);
-    Flight& slot = flights_[flight];
-    leader = slot.waiters.empty();
-    slot.waiters.push_back(waiter);
-    if (leader) {
-      slot.request = *resolved;
-      slot.policy = request.policy;
-    }
+  auto waiter = std::make_shared<Waiter>(std::move(done));
+  waiter->timer_id = timer_.At(
+      absl::Now() + request.max_wait,
+      [this, flight, waiter, r = *resolved, request] { OnDeadline(flight, waiter, r, request); });
+  if (flights_.Join(flight, *resolved, request.policy, waiter)) {
+    // Those who want no more than a look go before those who then wait for a compile.
+    Queue(lookups_, NeverCompiles(request.policy) ? Urgency::kUrgent : Urgency::kPatient,
+          request.client, flight,
+          [this, flight, r = *resolved, policy = request.policy, client = request.client] {
+            if (flights_.Wanted(flight)) LookUp(flight, r, policy, client);
+          });
   }
-  if (!leader) ++joined_waiters_;
-  if (!leader) return;
-  if (!lookups_.Submit(
-          [this, flight, r = *resolved, policy = request.policy] { LookUp(flight, r, policy); })) {
-    AnswerFlight(flight, QueueFull("requests", absl::Milliseconds(100)));
+  return [this, flight, waiter] {
+    if (!waiter->Answer(absl::CancelledError("the caller has gone"))) return;
+    timer_.Cancel(waiter->timer_id);
+    flights_.Leave(flight, waiter);
+  };
+}
+
+void KernelCacheImpl::Queue(Executor& executor, Urgency urgency, uint64_t client,
+                            const std::string& flight, std::function<void()> work) {
+  const int64_t stage = flights_.NewStage(flight);
+  const auto id = executor.Submit(urgency, client, std::move(work));
+  if (id.ok()) {
+    flights_.SetUnqueue(flight, stage, [&executor, id = *id] { executor.Remove(id); });
+    return;
   }
+  if (absl::IsResourceExhausted(id.status())) ++refused_full_;
+  AnswerFlight(flight, id.status());
 }
 
 void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& request,
-                             Policy policy) {
+                             Policy policy, uint64_t client) {
   const bool never_compile = NeverCompiles(policy);
   const int64_t epoch = memory_.Epoch();
   auto found =
@@ -309,27 +300,31 @@ void KernelCacheImpl::LookUp(const std::string& flight, const ResolvedRequest& r
     AnswerFlight(flight, found.status());
     return;
   }
+  if (policy == Policy::kWaitTuned && *found && AwaitsRevalidation(request, **found)) {
+    WaitForTune(flight, request, client, **std::move(found));
+    return;
+  }
   if (*found) {
     ++store_hits_;
     memory_.Remember(request.Identity(), **found, epoch);
     if (!IsTuned(**found)) OfferTune(request, policy);
     const bool rebuild = (*found)->other_build && policy == Policy::kNoWait;
     AnswerFlight(flight, **std::move(found));
-    if (rebuild) BuildForTheNextCall(request);
+    if (rebuild) BuildForTheNextCall(request, client);
     return;
   }
   ++misses_;
   OfferTune(request, policy);
   if (policy == Policy::kWaitTuned && options_.tune_when != TuneWhen::kNever) {
-    WaitForTune(flight, request);
+    WaitForTune(flight, request, client, std::nullopt);
     return;
   }
   if (!never_compile) {
-    Build(flight, request);
+    Build(flight, request, client);
     return;
   }
   AnswerFlight(flight, MissStatus(request, policy, *store_));
-  if (policy == Policy::kNoWait) BuildForTheNextCall(request);
+  if (policy == Policy::kNoWait) BuildForTheNextCall(request, client);
 }
 
 // FROZEN leads to no work whatever, and WAIT_TUNED asks itself.
@@ -338,8 +333,22 @@ void KernelCacheImpl::OfferTune(const ResolvedRequest& request, Policy policy) {
 }
 
 // Nobody waits, so a full queue just drops it.
-void KernelCacheImpl::BuildForTheNextCall(const ResolvedRequest& request) {
-  builds_.Submit([this, request] { (void)Compiled(request, CompilePriority::kWarm); });
+void KernelCacheImpl::BuildForTheNextCall(const ResolvedRequest& request, uint64_t client) {
+  // However often a cold key is asked for, its build waits once.
+  std::string identity = request.Identity();
+  {
+    MutexLock lock(&next_mutex_);
+    if (!next_.insert(identity).second) return;
+  }
+  const auto done = [this, identity = std::move(identity)] {
+    MutexLock lock(&next_mutex_);
+    next_.erase(identity);
+  };
+  const auto queued = builds_.Submit(Urgency::kPatient, client, [this, request, done] {
+    (void)Compiled(request, CompilePriority::kWarm);
+    done();
+  });
+  if (!queued.ok()) done();
 }
 
 absl::StatusOr<KernelAnswer> KernelCacheImpl::Compiled(const ResolvedRequest& request,
@@ -352,133 +361,98 @@ absl::StatusOr<KernelAnswer> KernelCacheImpl::Compiled(const ResolvedRequest& re
   return *std::move(answer);
 }
 
-void KernelCacheImpl::Build(const std::string& flight, const ResolvedRequest& request) {
-  const bool queued = builds_.Submit([this, flight, request] {
+void KernelCacheImpl::Build(const std::string& flight, const ResolvedRequest& request,
+                            uint64_t client) {
+  Queue(builds_, Urgency::kUrgent, client, flight, [this, flight, request] {
+    if (!flights_.Begin(flight)) return;
     AnswerFlight(flight, Compiled(request, CompilePriority::kInteractive));
   });
-  if (!queued) AnswerFlight(flight, QueueFull("compiles", absl::Seconds(1)));
-}
-
-absl::Status KernelCacheImpl::QueueFull(const std::string& what, absl::Duration retry) const {
-  if (stopped_) return absl::UnavailableError("the daemon is shutting down; try again later");
-  ErrorInfo info;
-  info.reason = "QUEUE_FULL";
-  info.available = options_.queue_max;
-  info.retry_after_ms = absl::ToInt64Milliseconds(retry);
-  return WithErrorInfo(absl::ResourceExhaustedError(
-                           absl::StrCat("the queue of ", options_.queue_max, " waiting ", what,
-                                        " is full; retry in ", absl::FormatDuration(retry))),
-                       info);
 }
 
 // Tunes the bucket, so that many sizes share one tune; the request itself is then answered from it.
-void KernelCacheImpl::WaitForTune(const std::string& flight, const ResolvedRequest& request) {
-  ResolvedRequest bucketed = request;
-  bucketed.problem = request.problem.Bucketed(*request.kernel_template);
+// `stale`: what answers if nothing comes of that.
+void KernelCacheImpl::WaitForTune(const std::string& flight, const ResolvedRequest& request,
+                                  uint64_t client, std::optional<KernelAnswer> stale) {
+  if (!flights_.Begin(flight)) return;
+  ResolvedRequest tuned = request;
+  if (!stale || stale->source != AnswerSource::kTuned) {
+    tuned.problem = request.problem.Bucketed(*request.kernel_template);
+  }
+  const auto give_up = [this, flight, stale = std::move(stale)](const absl::Status& status) {
+    AnswerFlight(flight, stale ? absl::StatusOr<KernelAnswer>(*stale) : status);
+  };
   bool joined = false;
-  auto run = scheduler_.Start(bucketed, TuneOptions(), &joined);
+  auto run = scheduler_.Start(tuned, TuneOptions(), &joined);
   if (!run.ok()) {
-    AnswerFlight(flight, run.status());
+    give_up(run.status());
     return;
   }
   (*run)->Detach();
-  (*run)->Subscribe([this, flight, request](const TuneRun::Event& event) {
+  (*run)->Subscribe([this, flight, request, client, give_up](const TuneRun::Event& event) {
     if (event.kind != TuneRun::Event::Kind::kFinished) return;
     if (!event.status.ok()) {
-      AnswerFlight(flight, event.status);
+      give_up(event.status);
       return;
     }
-    Build(flight, request);
+    Build(flight, request, client);
   });
 }
 
 void KernelCacheImpl::AnswerFlight(const std::string& flight,
                                    const absl::StatusOr<KernelAnswer>& answer) {
-  Flight ended;
-  {
-    MutexLock lock(&flights_mutex_);
-    const auto it = flights_.find(flight);
-    if (it == flights_.end()) return;
-    ended = std::move(it->second);
-    flights_.erase(it);
-  }
+  const std::optional<Flights::Flight> ended = flights_.Take(flight);
+  if (!ended) return;
   if (answer.ok() ? !IsTuned(*answer) : absl::IsNotFound(answer.status())) {
-    const auto missed = std::count_if(ended.waiters.begin(), ended.waiters.end(),
+    const auto missed = std::count_if(ended->waiters.begin(), ended->waiters.end(),
                                       [](const auto& waiter) { return !waiter->noted; });
     if (missed > 0) {
-      miss_log_.Note(ended.request.Identity(), ended.request, ended.policy, missed);
+      miss_log_.Note(ended->request.Identity(), ended->request, ended->policy, missed);
     }
   }
-  for (const auto& waiter : ended.waiters) {
+  for (const auto& waiter : ended->waiters) {
     timer_.Cancel(waiter->timer_id);
     waiter->Answer(answer);
   }
 }
 
-void KernelCacheImpl::OnDeadline(const std::shared_ptr<Waiter>& waiter,
-                                 const ResolvedRequest& request, Policy policy,
-                                 absl::Duration waited) {
+void KernelCacheImpl::OnDeadline(const std::string& flight, const std::shared_ptr<Waiter>& waiter,
+                                 const ResolvedRequest& request, const KernelRequest& asked) {
   if (waiter->answered()) return;
-  const auto late = [waited] {
-    ErrorInfo info;
-    info.reason = "NOT_READY";
-    info.retry_after_ms = 1000;
-    return WithErrorInfo(
-        absl::DeadlineExceededError(absl::StrCat("nothing was ready within max_wait_ms (",
-                                                 absl::ToInt64Milliseconds(waited),
-                                                 "); the work goes on, retry later")),
-        info);
-  };
+  // The caller is told to come back: work dropped now would have to queue from the end again, and
+  // callers who wait for less time than the queue takes would never be served.
+  flights_.LeaveToItself(flight, waiter);
+  const auto late = [waited = asked.max_wait] { return NotReadyStatus(waited); };
   // The best so far, from what is stored.
-  const bool queued = lookups_.Submit([this, waiter, request, policy, late] {
-    auto best = resolver_.Resolve(request, MissingBinary::kSkip, CompilePriority::kInteractive,
-                                  /*only_tuned=*/false);
-    if (!best.ok() || !*best) {
-      waiter->Answer(late());
-      return;
-    }
-    KernelAnswer answer = **std::move(best);
-    answer.tuning = policy == Policy::kWaitTuned;
-    if (!IsTuned(answer) && !waiter->noted.exchange(true)) {
-      miss_log_.Note(request.Identity(), request, policy, 1);
-    }
-    waiter->Answer(std::move(answer));
-  });
-  if (!queued) waiter->Answer(late());
-}
-
-int64_t KernelCacheImpl::Watch(std::string template_name, Numerics numerics,
-                               WatchListener listener) {
-  // Present generations first; a winner decided meanwhile is announced twice rather than lost.
-  int64_t id = 0;
-  {
-    MutexLock lock(&watch_mutex_);
-    id = next_watch_id_++;
-    watchers_[id] = {template_name, numerics, listener};
-  }
-  std::string token;
-  do {
-    const auto page = store_->ListTunings(template_name, 1000, token);
-    if (!page.ok()) break;
-    for (const TuningRecord& record : page->records) {
-      const auto pin = store_->GetPin(record.key);
-      const auto winner = store_->GetWinner(record.key, "", numerics);
-      if (!pin.ok() || !winner.ok() || !*winner) continue;
-      listener(record.key, record.template_name,
-               ServedGeneration(*pin, (*winner)->generation, numerics));
-    }
-    token = page->next_page_token;
-  } while (!token.empty());
-  return id;
+  const auto queued = lookups_.Submit(
+      Urgency::kUrgent, asked.client, [this, waiter, request, policy = asked.policy, late] {
+        auto best = resolver_.Resolve(request, MissingBinary::kSkip, CompilePriority::kInteractive,
+                                      /*only_tuned=*/false);
+        const bool found = best.ok() && best->has_value();
+        if (!(found && IsTuned(**best)) && !waiter->noted.exchange(true)) {
+          miss_log_.Note(request.Identity(), request, policy, 1);
+        }
+        if (!found) {
+          waiter->Answer(late());
+          return;
+        }
+        KernelAnswer answer = **std::move(best);
+        answer.tuning = policy == Policy::kWaitTuned;
+        waiter->Answer(std::move(answer));
+      });
+  if (!queued.ok()) waiter->Answer(late());
 }
 
 std::map<std::string, int64_t> KernelCacheImpl::Counters() const {
   const TuneScheduler::Counters& tunes = scheduler_.counters();
-  return {{"memory_hits", memory_hits_},
+  return {{"memory_hits", hits_.count()},
           {"store_hits", store_hits_},
           {"misses", misses_},
           {"untuned", miss_log_.noted()},
-          {"joined_waiters", joined_waiters_ + compiler_->joined()},
+          {"joined_waiters", flights_.joined() + compiler_->joined()},
+          {"dropped_unwanted", flights_.dropped()},
+          {"refused_full", refused_full_},
+          {"waiting_lookups", lookups_.waiting()},
+          {"waiting_builds", builds_.waiting()},
           {"compiles", compiler_->compiles()},
           {"artifact_store_hits", compiler_->store_hits()},
           {"corruptions", compiler_->corruptions()},
@@ -494,12 +468,7 @@ std::map<std::string, int64_t> KernelCacheImpl::Counters() const {
 void KernelCacheImpl::Shutdown() {
   stopped_ = true;
   scheduler_.Shutdown();
-  std::vector<std::string> flights;
-  {
-    MutexLock lock(&flights_mutex_);
-    for (const auto& [key, flight] : flights_) flights.push_back(key);
-  }
-  for (const std::string& flight : flights) {
+  for (const std::string& flight : flights_.Names()) {
     AnswerFlight(flight, absl::UnavailableError("the daemon is shutting down; try again later"));
   }
 }

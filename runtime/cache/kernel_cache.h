@@ -53,6 +53,8 @@ struct KernelRequest {
   Policy policy = Policy::kBestAvailable;
   absl::Duration max_wait = absl::Seconds(30);
   Numerics numerics = Numerics::kWithinTolerance;
+  // Who asks, for instance a connection's number: those who wait for the same queue take turns.
+  uint64_t client = 0;
 };
 
 // A tuned key beside one that missed.
@@ -73,6 +75,8 @@ struct KernelAnswer {
   std::vector<NearKey> nearest_keys;  // when not IsTuned; most alike first
   bool stale = false;
   std::string stale_reason;
+  // It is stale for its timing (another driver, invalidated), which a tune would take again.
+  bool stale_timing = false;
   // The compiler at hand would build another binary: callers who may compile are not served this.
   bool other_build = false;
   bool tuning = false;
@@ -91,6 +95,7 @@ class TuneRun {
     enum class Kind { kStarted, kMeasurement, kProgress, kFinished } kind = Kind::kProgress;
     // kStarted
     int64_t candidates = 0, reused = 0, work_bytes = 0, work_flops = 0;
+    double best_known_ns = 0;  // of the stored timings that still count; 0: there is none
     std::string default_config, device;
     // kMeasurement
     std::optional<Measurement> measurement;
@@ -134,7 +139,28 @@ struct TuneOptions {
   double ranked_share = 0;  // see TuneSpec
   uint64_t seed = 0;
   bool force = false;
-  std::vector<Config> only;
+  std::vector<Config> only;  // each with its tunables in whatever order
+  // kSameBitsAsDefault with `only`: the default, whose bits the others are compared with, is
+  // measured too unless its bits are known. Without `only` it is in the race anyway.
+  Numerics numerics = Numerics::kWithinTolerance;
+};
+
+// What becomes of one run of a tune, whoever asked for it. For each run that begins on a device
+// first a kStarted, last exactly one of kFinished, kStopped and kFailed.
+struct TuneReport {
+  enum class Kind {
+    kStarted,
+    kRejected,  // a candidate, except those that a constraint excludes
+    kFinished,  // the space or the budget of evaluations was covered
+    kStopped,   // before that, with what it had measured
+    kFailed,    // nothing could be measured, or nothing survived
+  };
+  Kind kind = Kind::kStarted;
+  const TuneRun* run = nullptr;
+  std::string template_name, problem;
+  std::string why = {};                     // kStopped, kFailed
+  const Measurement* rejected = nullptr;    // kRejected
+  const TuneRun::Event* outcome = nullptr;  // kFinished, kFailed, kStopped; nullptr: made way
 };
 
 // Both keys of a request with what is stored under them.
@@ -142,6 +168,10 @@ struct KeyExplanation {
   std::optional<Key> tuning_key;
   std::optional<Key> artifact_key;
   std::string state;
+  Values bucket_values;           // the request's problem, bucketed
+  std::optional<Key> bucket_key;  // its tuning key
+  // A tune of the bucket ran to its end, and its winner is neither rejected since nor stale.
+  bool bucket_tuned = false;
 };
 
 // Thread-safe.
@@ -154,17 +184,25 @@ class KernelCache {
     std::function<absl::StatusOr<DeviceActivity>()> activity = {};
   };
   struct Options {
-    int threads = 16;      // for misses; hits need none
-    int queue_max = 1024;  // misses waiting for a thread; beyond: RESOURCE_EXHAUSTED
+    // For misses; hits need none. At most a few more than the compiler can use.
+    int threads = 16;
+    // Misses that wait for a thread: look-ups, builds that callers wait for, and builds for the
+    // next call each have a queue of this length. Beyond it, or beyond one client's share (see
+    // FairQueue), the answer is RESOURCE_EXHAUSTED, at once, with a retry hint.
+    int queue_max = 1024;
     absl::Duration compile_timeout = absl::Seconds(60);
     absl::Duration launch_timeout = absl::Seconds(10);  // of one launch while tuning
     absl::Duration worker_idle = absl::Seconds(10);     // a lane releases its device after this
+    // Answers kept in memory; the oldest goes first.
     int64_t memory_entries_max = 100'000;
+    int64_t memory_bytes_max = int64_t{512} << 20;  // of their binaries
     absl::Duration misses_written_every = absl::Seconds(5);
     MeasuringPolicy policy;
     TuneWhen tune_when = TuneWhen::kOnRequest;
     int64_t tune_memory_bytes_max = 0;  // of device memory, for one tune; 0: what there is
     double tune_duty = 1;               // share of the time in which a tune may use its device
+    // Told of every run, for logs; on the lanes' threads, so it must not block.
+    std::function<void(const TuneReport&)> on_tune = {};
     // Between two looks at whether a device is idle.
     absl::Duration activity_interval = absl::Seconds(2);
   };
@@ -178,10 +216,27 @@ class KernelCache {
   // Only from memory; nullopt if the answer is not there.
   virtual std::optional<KernelAnswer> Find(const KernelRequest& request) = 0;
 
+  // An answer from memory, kept by those who expect the same request again.
+  struct Hit {
+    virtual ~Hit() = default;
+    KernelAnswer answer;
+  };
+  // As Find; nullptr if the answer is not there.
+  virtual std::shared_ptr<const Hit> FindHit(const KernelRequest& request) = 0;
+  // Whether FindHit would find this very answer again, at a small part of its cost. Then it counts
+  // as a hit.
+  virtual bool Again(const Hit& hit) = 0;
+
   // Calls `done` exactly once, at the latest shortly after request.max_wait, possibly before
   // returning. DEADLINE_EXCEEDED: nothing could be had within max_wait; the work goes on.
+  // RESOURCE_EXHAUSTED: too much waits already, retry as hinted.
+  //
+  // What is returned may be called once, by a caller who has gone: `done` then gets CANCELLED, and
+  // work that is still queued for nobody else is dropped. Work that has begun goes on, and so does
+  // a tune.
   using Done = std::function<void(absl::StatusOr<KernelAnswer>)>;
-  virtual void Get(KernelRequest request, Done done) = 0;
+  using Leave = std::function<void()>;
+  virtual Leave Get(KernelRequest request, Done done) = 0;
   // Get for callers that may block.
   absl::StatusOr<KernelAnswer> GetBlocking(KernelRequest request);
 
@@ -209,12 +264,11 @@ class KernelCache {
   // Touches memory only.
   virtual std::shared_ptr<const Artifact> FindArtifact(const std::string& sha256) const = 0;
 
-  // The key is answered with `config` (nullopt: the present winner) from now on, where it is valid
-  // for the request and has the bits it asks for. NOT_FOUND for an unknown key, FAILED_PRECONDITION
-  // for a config that was never measured under it or was rejected; the texts name what would be
-  // right.
-  virtual absl::StatusOr<WinnerPin> PinWinner(const std::string& tuning_key,
-                                              const std::optional<Config>& config,
+  // The key is answered with `config`, its tunables in whatever order, from now on, where it is
+  // valid for the request and has the bits it asks for. NOT_FOUND for an unknown key,
+  // FAILED_PRECONDITION for a config that was never measured under it or was rejected; the texts
+  // name what would be right.
+  virtual absl::StatusOr<WinnerPin> PinWinner(const std::string& tuning_key, const Config& config,
                                               const std::string& reason) = 0;
   // The pin that is no more, with the new generation. FAILED_PRECONDITION: there is none.
   virtual absl::StatusOr<WinnerPin> UnpinWinner(const std::string& tuning_key) = 0;
@@ -234,7 +288,9 @@ class KernelCache {
 
   virtual std::vector<DeviceInfo> Devices() const = 0;
   // memory_hits, store_hits, misses, untuned (requests that nothing tuned answered),
-  // joined_waiters, compiles, tunes, measurements, ...
+  // joined_waiters, dropped_unwanted (work that everyone who asked for it left while it was
+  // queued), refused_full (requests refused because a queue was full), waiting_lookups and
+  // waiting_builds (for a thread, now), compiles, tunes, measurements, ...
   virtual std::map<std::string, int64_t> Counters() const = 0;
 
   // Refuses new work with UNAVAILABLE, stops tunes at the next candidate, answers all waiters.

@@ -7,7 +7,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/cache/near_keys.h"
 #include "runtime/cache/provenance.h"
-#include "runtime/tune/winner.h"
+#include "runtime/cache/served_config.h"
 
 namespace hone {
 namespace {
@@ -24,6 +24,7 @@ void NoteStaleness(const ResolvedRequest& request, const CompilerInfo* compiler,
   const Provenance present{.driver = request.driver, .compiler_build = ""};
   if (first.measurement && !StaleReason(*first.measurement, present).empty()) {
     answer.stale_reason = StaleReason(*first.measurement, present);
+    answer.stale_timing = true;
   } else if (!same_builder) {
     answer.stale_reason =
         absl::StrCat("built by ", first.artifact->builder, ", now ", compiler->builder);
@@ -37,25 +38,6 @@ void NoteStaleness(const ResolvedRequest& request, const CompilerInfo* compiler,
         absl::StrCat("timed with another binary, built by ", first.measurement->compiler_build);
   }
   answer.stale = !answer.stale_reason.empty();
-}
-
-// Whether a chosen config suits the request: a constraint may exclude it for the true size, and the
-// caller may want bits that it does not have, or that were measured otherwise since it won.
-bool MayServe(const Config& config, const ResolvedRequest& request, const ConfigSpace& space,
-              const std::vector<Measurement>& measurements) {
-  if (!space.Validate(config).ok()) return false;
-  if (request.numerics == Numerics::kWithinTolerance) return true;
-  const auto default_config = space.Default();
-  if (!default_config.ok()) return false;
-  const auto find = [&](const Config& wanted) {
-    return std::find_if(measurements.begin(), measurements.end(),
-                        [&](const Measurement& m) { return m.config == wanted; });
-  };
-  const auto standard = find(*default_config);
-  const auto pinned = find(config);
-  return config == *default_config ||
-         (standard != measurements.end() && pinned != measurements.end() &&
-          SameBits(*standard, *pinned));
 }
 
 bool IsPrebuilt(const KernelTemplate& kernel_template) {
@@ -78,33 +60,25 @@ absl::StatusOr<std::optional<KernelResolver::Tuned>> KernelResolver::TunedUnder(
   HONE_ASSIGN_OR_RETURN(tuned.measurements, store_->GetMeasurements(tuning_key));
   if (tuned.measurements.empty()) return std::nullopt;
   HONE_ASSIGN_OR_RETURN(const ConfigSpace space, assembler_.Space(request));
-  HONE_ASSIGN_OR_RETURN(const std::optional<WinnerPin> pin, store_->GetPin(tuning_key));
-  if (pin && pin->config && MayServe(*pin->config, request, space, tuned.measurements)) {
-    HONE_ASSIGN_OR_RETURN(tuned.configs,
-                          assembler_.WithFallback(request, *pin->config, tuned.measurements));
-    tuned.generation = pin->generation;
-    tuned.pin = pin;
-    return tuned;
-  }
   HONE_ASSIGN_OR_RETURN(
-      const std::optional<Winner> winner,
-      store_->GetWinner(tuning_key, request.kernel_template->digest(), request.numerics));
-  tuned.generation = std::max(pin ? pin->generation : 0, winner ? winner->generation : 0);
-  if (winner && !winner->variants.empty() &&
-      MayServe(winner->variants.front().config, request, space, tuned.measurements)) {
-    for (const WinnerVariant& variant : winner->variants) {
-      if (MayServe(variant.config, request, space, tuned.measurements)) {
+      const KeyDecisions decisions,
+      ReadDecisions(tuning_key, request.kernel_template->digest(), request.numerics, *store_));
+  const auto served = ChooseServed(space, tuned.measurements, decisions,
+                                   {.numerics = request.numerics, .present = Present(request)});
+  if (!served) return std::nullopt;
+  tuned.generation = served->generation;
+  if (served->by == ServedBy::kPin) tuned.pin = decisions.pin;
+  if (served->by == ServedBy::kWinner) {
+    // With the fallbacks that were built beside it.
+    for (const WinnerVariant& variant : decisions.winner->variants) {
+      if (Suits(variant.config, request.numerics, space, tuned.measurements)) {
         tuned.configs.push_back(variant.config);
       }
     }
     return tuned;
   }
-  const auto choice = ChooseWinner(space, tuned.measurements,
-                                   {.numerics = request.numerics, .present = Present(request)});
-  if (!choice) return std::nullopt;
   HONE_ASSIGN_OR_RETURN(tuned.configs,
-                        assembler_.WithFallback(request, tuned.measurements[choice->winner].config,
-                                                tuned.measurements));
+                        assembler_.WithFallback(request, served->config, tuned.measurements));
   return tuned;
 }
 

@@ -34,9 +34,8 @@ class KernelResolver {
                                                       CompilePriority priority,
                                                       bool only_tuned) const;
 
-  // The chosen configs of a tuning key under this request's template and numerics: the pinned one
-  // where it is valid for the request's own sizes and has the bits, else the stored winner where it
-  // is, else the query over the stored measurements; nullopt if none of them is.
+  // The chosen configs of a tuning key under this request's template and numerics, with fallbacks:
+  // see ChooseServed. Nullopt if there are none.
   struct Tuned {
     std::vector<Config> configs;
     std::vector<Measurement> measurements;

@@ -50,6 +50,16 @@ absl::Status MissStatus(const ResolvedRequest& request, Policy policy, KernelSto
       info);
 }
 
+absl::Status NotReadyStatus(absl::Duration waited) {
+  ErrorInfo info;
+  info.reason = "NOT_READY";
+  info.retry_after_ms = 1000;
+  return WithErrorInfo(absl::DeadlineExceededError(absl::StrCat(
+                           "nothing was ready within max_wait_ms (",
+                           absl::ToInt64Milliseconds(waited), "); the work goes on, retry later")),
+                       info);
+}
+
 MissLog::MissLog(KernelStore* store, absl::Duration written_every)
     : store_(store), written_every_(written_every), thread_([this] { Loop(); }) {}
 

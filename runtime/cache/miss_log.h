@@ -21,6 +21,9 @@ std::string PolicyName(Policy policy);
 // NOT_FOUND with the key that missed and what is tuned nearby.
 absl::Status MissStatus(const ResolvedRequest& request, Policy policy, KernelStore& store);
 
+// DEADLINE_EXCEEDED for a caller whose wait has ended while the work goes on.
+absl::Status NotReadyStatus(absl::Duration waited);
+
 // Counts them in memory and writes the counts to the store in batches, on a thread of its own: a
 // request that is answered from memory is counted without touching the disk. Best effort: no answer
 // depends on a count. Thread-safe.

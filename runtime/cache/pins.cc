@@ -32,37 +32,16 @@ std::string Proposals(std::vector<Measurement> measurements) {
                       }));
 }
 
-// The same assignments in whatever order.
-bool Same(const Config& a, const Config& b) {
-  return a.values().size() == b.values().size() &&
-         std::is_permutation(a.values().begin(), a.values().end(), b.values().begin());
-}
-
-absl::StatusOr<Config> PresentWinner(const std::string& key,
-                                     const std::vector<Measurement>& measurements,
-                                     KernelStore& store) {
-  HONE_ASSIGN_OR_RETURN(const auto winner, store.GetWinner(key, "", Numerics::kWithinTolerance));
-  if (winner && !winner->variants.empty()) return winner->variants.front().config;
-  return absl::FailedPreconditionError(
-      absl::StrCat("config: no tune of ", key,
-                   " has chosen a winner yet; name a config: ", Proposals(measurements)));
-}
-
 }  // namespace
 
-absl::StatusOr<WinnerPin> PinConfig(const std::string& tuning_key,
-                                    const std::optional<Config>& config, const std::string& reason,
-                                    KernelStore& store) {
+absl::StatusOr<WinnerPin> PinConfig(const std::string& tuning_key, const Config& config,
+                                    const std::string& reason, KernelStore& store) {
   HONE_ASSIGN_OR_RETURN(const std::vector<Measurement> measurements,
                         store.GetMeasurements(tuning_key));
-  Config wanted;
-  if (config) {
-    wanted = *config;
-  } else {
-    HONE_ASSIGN_OR_RETURN(wanted, PresentWinner(tuning_key, measurements, store));
-  }
+  // Measured configs have their tunables in the order of declaration.
+  const Config wanted = measurements.empty() ? config : config.InOrderOf(measurements[0].config);
   const auto found = std::find_if(measurements.begin(), measurements.end(),
-                                  [&](const Measurement& m) { return Same(m.config, wanted); });
+                                  [&](const Measurement& m) { return m.config == wanted; });
   if (found == measurements.end()) {
     return absl::FailedPreconditionError(
         absl::StrCat("config: '", wanted.ToString(),

@@ -12,9 +12,8 @@
 namespace hone {
 
 // See KernelCache::PinWinner and UnpinWinner.
-absl::StatusOr<WinnerPin> PinConfig(const std::string& tuning_key,
-                                    const std::optional<Config>& config, const std::string& reason,
-                                    KernelStore& store);
+absl::StatusOr<WinnerPin> PinConfig(const std::string& tuning_key, const Config& config,
+                                    const std::string& reason, KernelStore& store);
 absl::StatusOr<WinnerPin> UnpinConfig(const std::string& tuning_key, KernelStore& store);
 
 // The generation of what is served under a key: the pin's while it is pinned, since new winners

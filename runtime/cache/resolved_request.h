@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/device/profiler.h"
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/keys.h"
 #include "runtime/kernel/measurement.h"
 #include "runtime/kernel/problem.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 

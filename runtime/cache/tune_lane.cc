@@ -11,6 +11,7 @@
 #include "runtime/base/error_info.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/cache/check_tune.h"
 #include "runtime/cache/provenance.h"
 #include "runtime/cache/tune_scheduler.h"
 #include "runtime/cache/tune_seeds.h"
@@ -71,9 +72,14 @@ class MeasurementWriter {
 // Keeps results as they are measured and passes them on.
 class RecordingObserver : public TuneObserver {
  public:
+  using OnRejected = std::function<void(const Measurement&)>;
   RecordingObserver(TuneRunImpl& run, KernelStore& store, TuneScheduler::Counters& counters,
-                    std::string device)
-      : run_(run), writer_(run.key(), store, counters), device_(std::move(device)) {}
+                    std::string device, double best_known_ns, OnRejected on_rejected)
+      : run_(run),
+        writer_(run.key(), store, counters),
+        device_(std::move(device)),
+        best_known_ns_(best_known_ns),
+        on_rejected_(std::move(on_rejected)) {}
 
   void OnStarted(int64_t candidates, int64_t reused, const Config& default_config,
                  int64_t work_bytes, int64_t work_flops) override {
@@ -81,6 +87,7 @@ class RecordingObserver : public TuneObserver {
     event.kind = TuneRun::Event::Kind::kStarted;
     event.candidates = candidates;
     event.reused = reused;
+    event.best_known_ns = best_known_ns_;
     event.default_config = default_config.ToString();
     event.device = device_;
     event.work_bytes = work_bytes;
@@ -90,6 +97,10 @@ class RecordingObserver : public TuneObserver {
 
   void OnMeasurement(const Measurement& measurement) override {
     writer_.Add(measurement);
+    // Points that a constraint excludes are no event: the template said so.
+    if (measurement.rejection && measurement.rejection->kind != RejectionKind::kConstraint) {
+      on_rejected_(measurement);
+    }
     TuneRun::Event event;
     event.kind = TuneRun::Event::Kind::kMeasurement;
     event.measurement = measurement;
@@ -109,7 +120,19 @@ class RecordingObserver : public TuneObserver {
   TuneRunImpl& run_;
   MeasurementWriter writer_;
   const std::string device_;
+  const double best_known_ns_;
+  const OnRejected on_rejected_;
 };
+
+// Of the timings that count now; 0: there is none.
+double BestKnownNs(const TuneSpec& spec) {
+  double best_ns = 0;
+  for (const Measurement& known : spec.known) {
+    if (known.rejection || !StaleReason(known, spec.present).empty()) continue;
+    if (best_ns == 0 || known.median_ns < best_ns) best_ns = known.median_ns;
+  }
+  return best_ns;
+}
 
 absl::Status NoSurvivor(const TuneRunImpl& run, const TuneOutcome& outcome) {
   std::map<std::string, int> kinds;
@@ -194,7 +217,11 @@ absl::StatusOr<TuneOutcome> TuneScheduler::Measure(Lane& lane, TuneRunImpl& run,
       return std::find(spec.only.begin(), spec.only.end(), known.config) != spec.only.end();
     });
   }
-  RecordingObserver observer(run, *store_, counters_, lane.info.name);
+  HONE_RETURN_IF_ERROR(AddDefaultForItsBits(run, spec));
+  RecordingObserver observer(
+      run, *store_, counters_, lane.info.name, BestKnownNs(spec), [&](const Measurement& rejected) {
+        Report(run, {.kind = TuneReport::Kind::kRejected, .rejected = &rejected});
+      });
   PacedProfiler paced(*lane.profiler, options_.tune_duty, cancelled);
   return Autotuner(compiler_).Tune(spec, paced, observer, cancelled);
 }
@@ -217,6 +244,29 @@ absl::Status TuneScheduler::AddKnown(const TuneRunImpl& run, TuneSpec& spec) {
     spec.known_race_finished = true;
     spec.revalidate = DecidedElsewhere(*winner, spec.known, spec.present);
   }
+  return absl::OkStatus();
+}
+
+absl::Status TuneScheduler::AddDefaultForItsBits(const TuneRunImpl& run, TuneSpec& spec) const {
+  if (spec.only.empty() || run.options().numerics != Numerics::kSameBitsAsDefault) {
+    return absl::OkStatus();
+  }
+  HONE_ASSIGN_OR_RETURN(const ConfigSpace space, resolver_->assembler().Space(run.request()));
+  HONE_ASSIGN_OR_RETURN(const Config config, space.Default());
+  spec.incumbents.push_back(config);
+  const auto known = std::find_if(spec.known.begin(), spec.known.end(),
+                                  [&](const Measurement& m) { return m.config == config; });
+  if (known == spec.known.end()) return absl::OkStatus();
+  if (run.options().force) {
+    spec.known.erase(known);
+    return absl::OkStatus();
+  }
+  const bool lasting = known->rejection && !Expires(known->rejection->kind);
+  if (known->invalidated.empty() && (lasting || known->irreproducible)) {
+    return NoBitsOfDefault(config.ToString(), &*known);
+  }
+  // A rejection of the moment, or from before bits were kept.
+  if (known->output_sha256.empty()) spec.known.erase(known);
   return absl::OkStatus();
 }
 
@@ -265,7 +315,7 @@ uint64_t TuneScheduler::Store(const TuneRunImpl& run, Winner winner) {
   } else {
     ++counters_.store_write_failures;
   }
-  hook_(run, winner);
+  hooks_.on_winner(run, winner);
   return winner.generation;
 }
 

@@ -23,6 +23,7 @@ std::string RunIdentity(const std::string& key, const ResolvedRequest& request,
       key, "\n", request.kernel_template->digest(), "\n", options.evaluations_max, "\n",
       absl::FormatDuration(options.time_max), "\n", options.patience, "\n", options.strategy, "\n",
       options.ranked_share, "\n", options.seed, "\n", options.force);
+  if (!options.only.empty()) absl::StrAppend(&identity, "\n", static_cast<int>(options.numerics));
   for (const Config& config : options.only) absl::StrAppend(&identity, "\n", config.ToString());
   return identity;
 }
@@ -38,12 +39,12 @@ std::shared_ptr<TuneRunImpl> TakeFirst(std::deque<std::shared_ptr<TuneRunImpl>>&
 TuneScheduler::TuneScheduler(CachingCompiler* compiler, KernelStore* store,
                              const KernelResolver* resolver,
                              std::vector<KernelCache::DeviceLane> lanes,
-                             KernelCache::Options options, WinnerHook hook)
+                             KernelCache::Options options, Hooks hooks)
     : compiler_(compiler),
       store_(store),
       resolver_(resolver),
       options_(options),
-      hook_(std::move(hook)) {
+      hooks_(std::move(hooks)) {
   for (KernelCache::DeviceLane& given : lanes) {
     devices_.push_back(given.info);
     queues_[given.info.fingerprint.Key()];
@@ -59,9 +60,14 @@ TuneScheduler::TuneScheduler(CachingCompiler* compiler, KernelStore* store,
 TuneScheduler::~TuneScheduler() { Shutdown(); }
 
 absl::StatusOr<std::shared_ptr<TuneRunImpl>> TuneScheduler::Start(const ResolvedRequest& request,
-                                                                  const TuneOptions& options,
+                                                                  const TuneOptions& given,
                                                                   bool* joined) {
   HONE_RETURN_IF_ERROR(CheckDevice(request));
+  TuneOptions options = given;
+  if (!options.only.empty()) {
+    HONE_ASSIGN_OR_RETURN(const ConfigSpace space, resolver_->assembler().Space(request));
+    for (Config& config : options.only) config = space.InOrder(config);
+  }
   HONE_RETURN_IF_ERROR(CheckTune(request, resolver_->assembler(), options));
   const std::optional<Key> key = request.TuningKeyOf(request.problem);
   MutexLock lock(&mutex_);
@@ -285,6 +291,7 @@ void TuneScheduler::EnsureCeilings(const std::string& device_key, KernelCache::C
 bool TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) {
   const absl::Time begin = absl::Now();
   ++counters_.tunes;
+  Report(*run, {.kind = TuneReport::Kind::kStarted});
   TuneRun::Event finished;
   finished.kind = TuneRun::Event::Kind::kFinished;
   bool made_way = false;
@@ -292,7 +299,12 @@ bool TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) 
     made_way = made_way || MakesWay(lane, run);
     return made_way || run->cancelled();
   });
+  const bool got_results = !outcome.ok() || outcome->measured + outcome->rejected > 0;
+  if (got_results) hooks_.on_results(*run);
   if (made_way) {
+    Report(*run, {.kind = TuneReport::Kind::kStopped,
+                  .why = "it made way for a tune that somebody waits for or for another process "
+                         "on the device; it goes on later"});
     // What it measured is stored; the run that took its place goes on from there.
     lane.profiler->Release();
     MutexLock lock(&mutex_);
@@ -310,6 +322,7 @@ bool TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) 
     finished.status = outcome.status();
   }
   finished.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  ReportEnd(*run, finished);
   {
     // Before the last event: whoever has seen it finds the device free.
     MutexLock lock(&mutex_);
@@ -317,6 +330,30 @@ bool TuneScheduler::RunOne(Lane& lane, const std::shared_ptr<TuneRunImpl>& run) 
   }
   Finish(run, std::move(finished));
   return measured;
+}
+
+void TuneScheduler::Report(const TuneRunImpl& run, TuneReport report) const {
+  if (!options_.on_tune) return;
+  report.run = &run;
+  report.template_name = run.request().kernel_template->name();
+  report.problem = run.request().problem.ToString();
+  options_.on_tune(report);
+}
+
+void TuneScheduler::ReportEnd(const TuneRunImpl& run, const TuneRun::Event& finished) const {
+  TuneReport report{.kind = TuneReport::Kind::kFinished, .outcome = &finished};
+  // Whatever it was in the middle of then failed.
+  if (run.cancelled() && !finished.status.ok()) {
+    report.kind = TuneReport::Kind::kStopped;
+    report.why = "cancelled";
+  } else if (!finished.status.ok()) {
+    report.kind = TuneReport::Kind::kFailed;
+    report.why = std::string(finished.status.message());
+  } else if (!finished.outcome.stopped_early.empty()) {
+    report.kind = TuneReport::Kind::kStopped;
+    report.why = finished.outcome.stopped_early;
+  }
+  Report(run, std::move(report));
 }
 
 void TuneScheduler::Finish(const std::shared_ptr<TuneRunImpl>& run, TuneRun::Event event) {

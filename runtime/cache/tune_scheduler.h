@@ -29,13 +29,17 @@ class TuneScheduler {
     // Runs that nobody waited for: begun, and interrupted because the device was wanted.
     std::atomic<int64_t> background_tunes{0}, interrupted_tunes{0};
   };
-  // Called on the lane's thread when a run chose a winner, before its kFinished event; once for
-  // each way of choosing.
-  using WinnerHook = std::function<void(const TuneRunImpl& run, const Winner& winner)>;
+  // Called on the lane's thread, before the run's last event.
+  struct Hooks {
+    // A run has measured something and has come to an end, whatever end; it is all stored.
+    std::function<void(const TuneRunImpl& run)> on_results;
+    // It chose a winner; once for each way of choosing, after on_results.
+    std::function<void(const TuneRunImpl& run, const Winner& winner)> on_winner;
+  };
 
   TuneScheduler(CachingCompiler* compiler, KernelStore* store, const KernelResolver* resolver,
                 std::vector<KernelCache::DeviceLane> lanes, KernelCache::Options options,
-                WinnerHook hook);
+                Hooks hooks);
   ~TuneScheduler();
 
   // Joins the run of the same key and options under way, else queues a new one. FAILED_PRECONDITION
@@ -96,10 +100,15 @@ class TuneScheduler {
   // Of the lane's device, if they are not known.
   absl::Status MeasureCeilings(Lane& lane);
   void Finish(const std::shared_ptr<TuneRunImpl>& run, TuneRun::Event event);
+  // To Options::on_tune. `report` says what happened, the run is filled in.
+  void Report(const TuneRunImpl& run, TuneReport report) const;
+  void ReportEnd(const TuneRunImpl& run, const TuneRun::Event& finished) const;
   absl::StatusOr<TuneOutcome> Measure(Lane& lane, TuneRunImpl& run,
                                       const std::function<bool()>& cancelled);
   // Fills in what is known of the key and whether it stands.
   absl::Status AddKnown(const TuneRunImpl& run, TuneSpec& spec);
+  // Has the default measured, or refuses the tune where it is known to be in vain.
+  absl::Status AddDefaultForItsBits(const TuneRunImpl& run, TuneSpec& spec) const;
   Provenance PresentOn(const DeviceInfo& device, const KernelTemplate& kernel_template) const;
   absl::Status Choose(const Lane& lane, const TuneRunImpl& run, TuneRun::Event& finished);
   // The best under `numerics`, stored unless the run was cancelled; nullopt: none contends.
@@ -117,7 +126,7 @@ class TuneScheduler {
   KernelStore* const store_;
   const KernelResolver* const resolver_;
   const KernelCache::Options options_;
-  const WinnerHook hook_;
+  const Hooks hooks_;
   std::vector<DeviceInfo> devices_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   Counters counters_;

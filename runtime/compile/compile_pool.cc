@@ -296,9 +296,10 @@ absl::StatusOr<CompileOutcome> CompilePool::Compile(const Program& program,
   HONE_ASSIGN_OR_RETURN(const Program checked, CheckProgram(program, options_.limits));
   HONE_ASSIGN_OR_RETURN(const KnownCompiler compiler,
                         registry_.Select(program.architecture, options.driver_version));
-  HONE_RETURN_IF_ERROR(queue_.Acquire(options.priority));
-  const auto release = absl::MakeCleanup([&] { queue_.Release(options.priority); });
-  return RunJob(compiler, checked, options);
+  CompileOptions now = options;
+  HONE_ASSIGN_OR_RETURN(now.priority, queue_.Acquire(options.priority, options.urgency.get()));
+  const auto release = absl::MakeCleanup([&] { queue_.Release(now.priority); });
+  return RunJob(compiler, checked, now);
 }
 
 absl::StatusOr<CompileOutcome> CompilePool::RunJob(const KnownCompiler& compiler,

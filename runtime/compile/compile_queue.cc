@@ -41,14 +41,37 @@ void CompileQueue::AdmitWaiters() {
   }
 }
 
-absl::Status CompileQueue::Acquire(CompilePriority priority) {
+void CompileQueue::Reorder() {
   MutexLock lock(&mutex_);
+  std::map<Order, Waiter*> ordered;
+  for (const auto& [order, waiter] : waiters_) {
+    if (waiter->urgency != nullptr) waiter->priority = waiter->urgency->priority();
+    ordered.emplace(Order{-static_cast<int>(waiter->priority), order.second}, waiter);
+  }
+  waiters_.swap(ordered);
+  AdmitWaiters();
+}
+
+absl::StatusOr<CompilePriority> CompileQueue::Acquire(CompilePriority priority,
+                                                      CompileUrgency* urgency) {
+  Waiter waiter{.priority = priority, .urgency = urgency};
+  // A Raise takes effect through the value, which Wait reads under the lock, or through this.
+  if (urgency != nullptr) urgency->OnRaise([this] { Reorder(); });
+  const absl::Status status = Wait(waiter);
+  if (urgency != nullptr) urgency->OnRaise(nullptr);
+  if (!status.ok()) return status;
+  return waiter.priority;
+}
+
+absl::Status CompileQueue::Wait(Waiter& waiter) {
+  MutexLock lock(&mutex_);
+  if (waiter.urgency != nullptr) waiter.priority = waiter.urgency->priority();
   if (closed_) return Closed();
-  if (WaitingAtLeast(priority) == 0 && MayRun(priority)) {
-    Take(priority);
+  const int waiting = WaitingAtLeast(waiter.priority);
+  if (waiting == 0 && MayRun(waiter.priority)) {
+    Take(waiter.priority);
     return absl::OkStatus();
   }
-  const int waiting = WaitingAtLeast(priority);
   if (waiting >= waiting_max_) {
     ErrorInfo info;
     info.reason = "COMPILE_QUEUE_FULL";
@@ -60,8 +83,7 @@ absl::Status CompileQueue::Acquire(CompilePriority priority) {
                                                   waiting_max_, "; try again later")),
         info);
   }
-  Waiter waiter;
-  waiters_.emplace(Order{-static_cast<int>(priority), next_sequence_++}, &waiter);
+  waiters_.emplace(Order{-static_cast<int>(waiter.priority), next_sequence_++}, &waiter);
   const auto done = [&waiter] { return waiter.admitted || waiter.closed; };
   mutex_.Await(absl::Condition(&done));
   return waiter.admitted ? absl::OkStatus() : Closed();

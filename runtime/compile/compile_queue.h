@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "runtime/base/mutex.h"
 #include "runtime/compile/compiler.h"
 
@@ -19,9 +20,11 @@ class CompileQueue {
   // `waiting_max` bounds the callers of equal or higher priority that wait.
   CompileQueue(int slots, int waiting_max);
 
-  // Blocks until a slot is the caller's; Release gives it back. RESOURCE_EXHAUSTED: the queue is
+  // Blocks until a slot is the caller's; Release gives it back, with the priority returned here:
+  // the one given, or what `urgency` was raised to meanwhile. RESOURCE_EXHAUSTED: the queue is
   // full. UNAVAILABLE: closed.
-  absl::Status Acquire(CompilePriority priority);
+  absl::StatusOr<CompilePriority> Acquire(CompilePriority priority,
+                                          CompileUrgency* urgency = nullptr);
   void Release(CompilePriority priority);
 
   // Everyone who waits and everyone who comes gets UNAVAILABLE.
@@ -35,6 +38,8 @@ class CompileQueue {
 
  private:
   struct Waiter {
+    CompilePriority priority = CompilePriority::kWarm;
+    CompileUrgency* urgency = nullptr;
     bool admitted = false;
     bool closed = false;
   };
@@ -45,6 +50,9 @@ class CompileQueue {
   int WaitingAtLeast(CompilePriority priority) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(CompilePriority priority) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdmitWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts waiters whose urgency has grown where they belong now.
+  void Reorder() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Wait(Waiter& waiter) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const int slots_;
   const int waiting_max_;

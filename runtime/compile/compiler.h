@@ -2,14 +2,17 @@
 // FakeCompiler.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/base/mutex.h"
 #include "runtime/kernel/measurement.h"
 #include "runtime/kernel/program.h"
 
@@ -58,10 +61,31 @@ struct CompilerInfo {
 // Higher goes first.
 enum class CompilePriority { kInteractive = 2, kTune = 1, kWarm = 0 };
 
+// How urgent a compile is that several callers share: as urgent as the most urgent of them, who may
+// come while it waits. Thread-safe.
+class CompileUrgency {
+ public:
+  explicit CompileUrgency(CompilePriority priority) : priority_(priority) {}
+
+  CompilePriority priority() const { return priority_; }
+  // Never lowers it.
+  void Raise(CompilePriority to);
+  // `raised` is called after each Raise that changed something, until it is replaced or taken away
+  // with nullptr; no call of it runs after that.
+  void OnRaise(std::function<void()> raised);
+
+ private:
+  std::atomic<CompilePriority> priority_;
+  Mutex mutex_;
+  std::function<void()> raised_ ABSL_GUARDED_BY(mutex_);
+};
+
 struct CompileOptions {
   // For the compile itself; waiting for a free worker is not counted.
   absl::Duration timeout = absl::Seconds(60);
   CompilePriority priority = CompilePriority::kTune;
+  // When set it counts, and `priority` does not.
+  std::shared_ptr<CompileUrgency> urgency = nullptr;
   // The driver that will load the binary as cuDriverGetVersion counts; 0: any.
   int driver_version = 0;
 };

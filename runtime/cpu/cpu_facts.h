@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "runtime/device/device_activity.h"
-#include "runtime/kernel/device_fingerprint.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 

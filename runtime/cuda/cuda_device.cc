@@ -10,7 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/cuda/cuda_device_info.h"
+#include "runtime/cuda/cuda_devices.h"
 #include "runtime/cuda/nvml.h"
 #include "runtime/cuda/support_kernels.h"
 #include "runtime/device/device_memory.h"
@@ -111,7 +111,7 @@ class CudaDevice : public Device {
 absl::StatusOr<std::unique_ptr<Device>> CudaDevice::Create(const CudaDriver& driver, int index,
                                                            const Artifact& support) {
   HONE_RETURN_IF_ERROR(MayMeasureOn(driver, index));
-  HONE_ASSIGN_OR_RETURN(DeviceInfo info, DescribeCudaDevice(driver, index));
+  HONE_ASSIGN_OR_RETURN(DeviceInfo info, IdentifyCudaDevice(driver, index));
   auto device = std::unique_ptr<CudaDevice>(new CudaDevice(driver, std::move(info)));
   HONE_RETURN_IF_ERROR(device->Start(support));
   return device;

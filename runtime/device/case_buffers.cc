@@ -43,6 +43,8 @@ absl::StatusOr<CaseBuffer> EvaluateBuffer(const std::string& name, const RecipeB
   buffer.elements = buffer.bytes / SizeBytes(recipe.dtype);
   buffer.own_elements = 1;
   for (const int64_t extent_of_dimension : extent.shape) buffer.own_elements *= extent_of_dimension;
+  buffer.shape.assign(extent.shape.begin(), extent.shape.end());
+  buffer.strides.assign(extent.strides.begin(), extent.strides.end());
   buffer.fill.kind = InitKind::kNormal;
   buffer.fill.dtype = recipe.dtype;
   buffer.fill.seed = SeedOf(name);

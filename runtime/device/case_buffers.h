@@ -30,6 +30,8 @@ struct CaseBuffer {
   int64_t bytes = 0;
   int64_t elements = 0;      // from the first to the last, gaps of strides included
   int64_t own_elements = 0;  // of the shape alone
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // in elements
   FillSpec fill;
   bool generated = false;  // by the template's own generator, not by `fill`
 };

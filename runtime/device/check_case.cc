@@ -190,6 +190,7 @@ absl::Status CheckCase::Build(const std::vector<ReferenceSource>& sources) {
   HONE_RETURN_IF_ERROR(work().WriteGuards());
   HONE_RETURN_IF_ERROR(FillInputs());
   expected_.clear();
+  chains_.clear();
   for (size_t i = 0; i < sources.size(); ++i) HONE_RETURN_IF_ERROR(RunSource(sources[i], i));
   built_ = true;
   return absl::OkStatus();
@@ -237,7 +238,16 @@ std::map<std::string, uint64_t> CheckCase::PristineAddresses() const {
   return addresses;
 }
 
+absl::Status CheckCase::InterpretChain(const ChainCheck& check) {
+  auto right = ChainExpectation::Compute(*context_->device, check, buffers_, PristineAddresses(),
+                                         context_->problem.check.scalar_samples);
+  if (!right.ok()) return SourceFailed(right.status(), "the chain's interpreter");
+  chains_.push_back(*std::move(right));
+  return absl::OkStatus();
+}
+
 absl::Status CheckCase::RunSource(const ReferenceSource& source, size_t index) {
+  if (source.chain != nullptr) return InterpretChain(*source.chain);
   const std::string what =
       source.baseline.empty() ? absl::StrCat("the reference at ", label()) : source.baseline;
   HONE_RETURN_IF_ERROR(RestoreAll());
@@ -439,14 +449,21 @@ absl::StatusOr<std::optional<Rejection>> CheckCase::CompareOutputs() {
         context_->device->Compare(work().address(buffer.name), references_.address(expected.key),
                                   buffer.elements, buffer.dtype, expected.tolerance));
     if (WithinTolerance(result, expected.tolerance)) continue;
-    HONE_ASSIGN_OR_RETURN(const bool unwritten, StillPoison(buffer, result.first_mismatch));
-    return WrongResult({.output = buffer.name,
-                        .result = result,
-                        .first_unwritten = unwritten,
-                        .sizes = label(),
-                        .compared_with = expected.baseline});
+    return Wrong(buffer, result, expected.baseline);
+  }
+  for (const ChainExpectation& chain : chains_) {
+    const CaseBuffer& buffer = *Find(chain.output());
+    HONE_ASSIGN_OR_RETURN(const CompareResult result,
+                          chain.Compare(*context_->device, work().address(buffer.name)));
+    if (result.mismatches > 0) return Wrong(buffer, result, "");
   }
   return std::nullopt;
+}
+
+absl::StatusOr<Rejection> CheckCase::Wrong(const CaseBuffer& buffer, const CompareResult& result,
+                                           const std::string& compared_with) {
+  HONE_ASSIGN_OR_RETURN(const bool unwritten, StillPoison(buffer, result.first_mismatch));
+  return WrongResult({buffer.name, result, unwritten, label(), compared_with});
 }
 
 absl::StatusOr<bool> CheckCase::StillPoison(const CaseBuffer& buffer, int64_t element) {

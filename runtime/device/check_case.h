@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/device/case_buffers.h"
+#include "runtime/device/chain_expectation.h"
 #include "runtime/device/device.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/device/guarded_arena.h"
@@ -41,11 +42,13 @@ struct Runnable {
   const LaunchRecipe* recipe = nullptr;
 };
 
-// Where right outputs come from: a reference entry, or the first candidate when there are none.
+// Where right outputs come from: a reference entry, a chain's interpreter, or the first candidate
+// when there are none.
 struct ReferenceSource {
   Runnable run;
-  std::vector<ReferenceCheck::Output> outputs;
-  std::string baseline;  // the first candidate's config; empty for a reference entry
+  std::vector<ReferenceCheck::Output> outputs;  // none of a chain: it keeps its own on the host
+  std::string baseline;  // the first candidate's config; empty for a reference entry or chain
+  const ChainCheck* chain = nullptr;  // instead of `run`; outlives the cases
 };
 
 // Not thread-safe. A Status from these methods is about the lane; ABORTED: the device is dead.
@@ -121,6 +124,7 @@ class CheckCase {
   absl::Status FillInputs();
   absl::Status RunGenerator(const BufferInit& init);
   std::map<std::string, uint64_t> PristineAddresses() const;
+  absl::Status InterpretChain(const ChainCheck& check);
   absl::Status RunSource(const ReferenceSource& source, size_t index);
   absl::Status CheckWritten(const ReferenceSource& source, size_t index);
   // Addresses by buffer name; `overrides` come first.
@@ -133,6 +137,8 @@ class CheckCase {
                              const std::string& what);
   absl::StatusOr<std::optional<Rejection>> Inspect();
   absl::StatusOr<std::optional<Rejection>> CompareOutputs();
+  absl::StatusOr<Rejection> Wrong(const CaseBuffer& buffer, const CompareResult& result,
+                                  const std::string& compared_with);
   absl::StatusOr<bool> StillPoison(const CaseBuffer& buffer, int64_t element);
 
   const ProblemContext* context_;
@@ -146,6 +152,7 @@ class CheckCase {
   int more_sets_count_ = 0;
   std::map<std::string, uint64_t> pristine_checksums_;
   std::vector<Expected> expected_;
+  std::vector<ChainExpectation> chains_;
   bool built_ = false;
 };
 

@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/program.h"
+#include "runtime/launch/device_fingerprint.h"
 #include "runtime/launch/resolve_launch.h"
 
 namespace hone {

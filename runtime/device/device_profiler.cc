@@ -93,12 +93,15 @@ absl::Status DeviceProfiler::BeginCases() {
     check_module_ = *std::move(module);
     context_->check_module = check_module_.get();
   }
-  const bool references = !problem.check.references.empty();
-  if (references && check_module_ == nullptr) {
+  const bool references = problem.check.verifies();
+  if (!problem.check.references.empty() && check_module_ == nullptr) {
     return absl::InternalError("the problem has references but no artifact with them");
   }
   for (const ReferenceCheck& check : problem.check.references) {
     sources_.push_back({{check_module_.get(), &check.reference}, check.outputs, ""});
+  }
+  for (const ChainCheck& check : problem.check.chains) {
+    sources_.push_back({.run = {}, .outputs = {}, .baseline = "", .chain = &check});
   }
   HONE_ASSIGN_OR_RETURN(
       tuned_, CheckCase::Create(context_.get(), {problem.sizes, {}}, CheckCase::Role::kTuned));
@@ -184,7 +187,7 @@ absl::StatusOr<CheckResult> DeviceProfiler::Check(const ProfileCandidate& candid
     if (is_baseline) DropBaseline();
     return result;
   }
-  result.verified = !context_->problem.check.references.empty();
+  result.verified = context_->problem.check.verifies();
   loaded_[candidate.id] = *std::move(loaded);
   return result;
 }

@@ -16,10 +16,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "runtime/kernel/device_ceilings.h"
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/instantiate.h"
 #include "runtime/kernel/measurement.h"
 #include "runtime/kernel/program.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 

@@ -21,13 +21,10 @@ constexpr double kSequenceNsMax = 20e6;
 constexpr int kRotatingSets = 3;
 constexpr int64_t kSetsBytesMax = int64_t{1} << 30;
 
-// No kernel that moves these bytes and does these operations is faster than this: reported clocks,
-// two transfers a memory clock, and 8,192 operations a clock on each multiprocessor, which is what
-// sm_90's tensor cores do in 16-bit types.
+// No kernel that moves these bytes and does these operations is faster than this.
 double LeastNs(const DeviceFingerprint& device, int64_t bytes, int64_t flops) {
   const double bytes_per_ns = device.PeakMemoryGbPerS();
-  const double flops_per_ns =
-      8192.0 * device.sm_count * static_cast<double>(device.clock_khz) / 1e6;
+  const double flops_per_ns = device.PeakFlopPerNs();
   double least = 0;
   if (bytes_per_ns > 0) least = std::max(least, static_cast<double>(bytes) / bytes_per_ns);
   if (flops_per_ns > 0) least = std::max(least, static_cast<double>(flops) / flops_per_ns);

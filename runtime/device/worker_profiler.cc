@@ -212,7 +212,7 @@ absl::Status WorkerProfiler::Begin(const ProfileProblem& problem) {
   *request.mutable_begin() = ToWire(problem);
   begin_ = std::move(request);
   limits_.launch = problem.launch_timeout;
-  has_reference_ = !problem.check.references.empty();
+  has_reference_ = problem.check.verifies();
   absl::Status status = EnsureWorker();
   if (status.ok()) status = SendBegin();
   // The worker was idle; it may have died meanwhile without anybody's fault.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -37,6 +38,21 @@ int64_t Config::value(const std::string& tunable) const {
   std::fprintf(stderr, "hone: config \"%s\" has no tunable %s\n", ToString().c_str(),
                tunable.c_str());
   std::abort();
+}
+
+Config Config::InOrderOf(const Config& other) const {
+  std::vector<std::pair<std::string, int64_t>> ordered;
+  const auto move = [&](auto& from, const std::string& name) {
+    const auto found =
+        std::find_if(from.begin(), from.end(), [&](const auto& v) { return v.first == name; });
+    if (found == from.end()) return;
+    ordered.push_back(std::move(*found));
+    from.erase(found);
+  };
+  std::vector<std::pair<std::string, int64_t>> rest = values_;
+  for (const auto& [name, value] : other.values_) move(rest, name);
+  for (auto& value : rest) ordered.push_back(std::move(value));
+  return Config(std::move(ordered));
 }
 
 std::string Config::ToString() const {

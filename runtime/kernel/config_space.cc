@@ -238,7 +238,7 @@ absl::Status ConfigSpace::CheckValues(const Config& config) const {
   for (size_t i = 0; i < tunables_.size(); ++i) {
     if (i >= config.values().size() || config.values()[i].first != tunables_[i].name) {
       return absl::InvalidArgumentError(absl::StrCat(
-          text, "expected every tunable in declaration order: ",
+          text, "expected a value for each of ",
           absl::StrJoin(tunables_, ", ",
                         [](std::string* out, const Tunable& tunable) { *out += tunable.name; })));
     }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/kernel/kernel_template.h"
 #include "runtime/kernel/problem.h"
+#include "runtime/launch/device_fingerprint.h"
 #include "runtime/launch/slot_expression.h"
 
 namespace hone {
@@ -28,6 +29,8 @@ class Config {
   int64_t value(const std::string& tunable) const;
   // In declaration order, separated by single blanks. The stored form.
   std::string ToString() const;
+  // The same assignments, those to tunables of `other` first and in its order.
+  Config InOrderOf(const Config& other) const;
 
   friend bool operator==(const Config& a, const Config& b) { return a.values_ == b.values_; }
   friend bool operator<(const Config& a, const Config& b) { return a.values_ < b.values_; }
@@ -35,9 +38,6 @@ class Config {
  private:
   std::vector<std::pair<std::string, int64_t>> values_;
 };
-
-// Facts that expressions may use as device.NAME; known before any measurement.
-using DeviceFacts = SizeBindings;  // "device.sm_count" -> 132
 
 // The space of one template on one architecture for one problem. Immutable, thread-safe.
 //
@@ -69,6 +69,8 @@ class ConfigSpace {
   // OK, or FAILED_PRECONDITION with the constraint that does not hold, as written and with values;
   // INVALID_ARGUMENT for a value outside a tunable's list or a missing or unknown tunable.
   absl::Status Validate(const Config& config) const;
+  // The same assignments in declaration order, those to unknown tunables last.
+  Config InOrder(const Config& config) const { return config.InOrderOf(DeclaredDefault()); }
   // The declared default; FAILED_PRECONDITION if it is invalid for this problem. Of a PREBUILT
   // template that has no binary for it: the first valid candidate as listed.
   absl::StatusOr<Config> Default() const;

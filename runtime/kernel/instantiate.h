@@ -54,15 +54,26 @@ struct ReferenceCheck {
   std::vector<Output> outputs;
 };
 
+// An output whose right values the chain's interpreter gives.
+struct ChainCheck {
+  std::string output;
+  std::string chain;  // canonical text
+  ChainNames names;   // of arguments
+};
+
 // Everything about checking that does not depend on a config.
 struct CheckPlan {
   Program program;  // reference and generator entries; no name expressions: nothing to compile
   std::vector<BufferInit> inits;
   std::map<std::string, double> scalar_samples;  // per-launch scalars
-  std::vector<ReferenceCheck> references;        // empty: unverified
+  // Both empty: unverified.
+  std::vector<ReferenceCheck> references;
+  std::vector<ChainCheck> chains;
   // Outputs (write and read-write buffers) with the tolerance used when candidates are compared
   // with the default because there is no reference.
   std::vector<ReferenceCheck::Output> outputs;
+
+  bool verifies() const { return !references.empty() || !chains.empty(); }
 };
 
 // The program alone, to be compiled before InstantiateCheckPlan. References and generators take all

@@ -97,6 +97,7 @@ absl::Status AddInputs(const TemplateBinder& binder,
   for (size_t i = 0; i < binder.body().arguments.size(); ++i) {
     const TemplateArgument& argument = binder.body().arguments[i];
     const std::string path = FieldPath("", "arguments", i);
+    if (binder.IsAbsent(argument.name)) continue;
     if (const auto* scalar = std::get_if<TemplateScalar>(&argument.kind)) {
       if (!scalar->value.has_value()) plan.scalar_samples[argument.name] = scalar->sample;
     }
@@ -116,8 +117,9 @@ absl::Status AddOutputs(const TemplateBinder& binder, CheckPlan& plan) {
     if (buffer == nullptr || buffer->access == Access::kRead) continue;
     HONE_ASSIGN_OR_RETURN(const DataType type, binder.DtypeOf(argument.name, buffer->dtype));
     const TemplateCheck* check = FindCheck(spec, argument.name);
-    plan.outputs.push_back(
-        {argument.name, check == nullptr ? DefaultTolerance(type) : ToleranceFor(*check, type)});
+    plan.outputs.push_back({argument.name, check == nullptr || !check->chain.empty()
+                                               ? DefaultTolerance(type)
+                                               : ToleranceFor(*check, type)});
   }
   return absl::OkStatus();
 }
@@ -152,6 +154,15 @@ absl::Status AddReferences(const TemplateBinder& binder,
     if (buffer == nullptr) return absl::InternalError("check of no buffer");
     HONE_ASSIGN_OR_RETURN(const DataType type, binder.DtypeOf(check.output, buffer->dtype));
     plan.references[run].outputs.push_back({check.output, ToleranceFor(check, type)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddChains(const TemplateBinder& binder, CheckPlan& plan) {
+  for (const TemplateCheck& check : binder.kernel_template().spec().checks) {
+    if (check.chain.empty()) continue;
+    HONE_ASSIGN_OR_RETURN(const Chain chain, binder.ChainOf(check.chain));
+    plan.chains.push_back({check.output, chain.text(), chain.names()});
   }
   return absl::OkStatus();
 }
@@ -205,6 +216,7 @@ absl::StatusOr<CheckPlan> InstantiateCheckPlan(
                         InstantiateCheckProgram(kernel_template, problem, architecture));
   HONE_RETURN_IF_ERROR(AddInputs(binder, lowered_names, plan));
   HONE_RETURN_IF_ERROR(AddReferences(binder, lowered_names, plan));
+  HONE_RETURN_IF_ERROR(AddChains(binder, plan));
   HONE_RETURN_IF_ERROR(AddOutputs(binder, plan));
   return plan;
 }

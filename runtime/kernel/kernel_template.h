@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/generate/chain.h"
 #include "runtime/kernel/value.h"
 #include "runtime/launch/launch_recipe.h"
 
@@ -24,8 +25,15 @@ struct SourceFile {
   std::string content;
 };
 
-enum class ParameterKind { kDtype, kSize, kChoice, kFlag };
+enum class ParameterKind { kDtype, kSize, kChoice, kFlag, kChain };
 enum class BucketRule { kExact, kPow2, kList };
+
+// A chain under a name, with values of other parameters that go with it.
+struct ChainPreset {
+  std::string name;
+  std::string expression;
+  std::map<std::string, std::string> params;
+};
 
 struct Parameter {
   std::string name;
@@ -33,7 +41,10 @@ struct Parameter {
   ParameterKind kind = ParameterKind::kSize;
   std::optional<Value> default_value;
   std::vector<DataType> dtypes;
+  std::string default_from;  // a dtype parameter before this one; empty: none
   std::vector<std::string> choices;
+  ChainNames chain_names;  // of arguments
+  std::vector<ChainPreset> presets;
   bool dynamic = false;
   BucketRule bucket = BucketRule::kExact;
   std::vector<int64_t> bucket_values;
@@ -140,6 +151,8 @@ struct TemplateCheck {
   // serves for comparing candidates with the default config.
   std::string reference;
   TemplateLaunch launch;
+  // A chain parameter, whose interpreter then gives the right values; no reference, no tolerance.
+  std::string chain;
   std::string output;
   Tolerance tolerance;
   std::map<DataType, Tolerance> by_dtype;

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/problem.h"
 #include "runtime/kernel/program.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 

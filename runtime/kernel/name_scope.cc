@@ -6,9 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/field_error.h"
+#include "runtime/kernel/problem_chains.h"
 #include "runtime/kernel/template_text.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 namespace {
@@ -23,6 +24,8 @@ absl::string_view TypeName(ExpressionType type) {
       return "a data type";
     case ExpressionType::kChoice:
       return "a choice";
+    case ExpressionType::kChain:
+      return "an operator chain";
   }
   return "";
 }
@@ -30,6 +33,7 @@ absl::string_view TypeName(ExpressionType type) {
 ExpressionType TypeOfParameter(const Parameter& parameter) {
   if (parameter.kind == ParameterKind::kDtype) return ExpressionType::kDtype;
   if (parameter.kind == ParameterKind::kChoice) return ExpressionType::kChoice;
+  if (parameter.kind == ParameterKind::kChain) return ExpressionType::kChain;
   return ExpressionType::kInteger;
 }
 
@@ -46,6 +50,9 @@ NameScope NameScope::ForProblem(const TemplateSpec& spec, const TemplateBody& bo
   NameScope scope;
   for (const Parameter& parameter : spec.params) {
     scope.names_.emplace(parameter.name, TypeOfParameter(parameter));
+    for (const std::string& fact : ChainFactNames(parameter)) {
+      scope.chain_facts_.emplace(fact, ExpressionType::kInteger);
+    }
     for (const std::string& choice : parameter.choices) {
       scope.choices_.emplace(choice, ExpressionType::kChoice);
     }
@@ -92,6 +99,7 @@ absl::StatusOr<ExpressionType> NameScope::TypeOfName(const std::string& name) co
   }
   if (ParseDataType(name).has_value()) return ExpressionType::kDtype;
   if (choices_.count(name) > 0) return ExpressionType::kChoice;
+  if (chain_facts_.count(name) > 0) return ExpressionType::kInteger;
   if (IsDeviceFact(name)) return ExpressionType::kInteger;
   if (absl::StartsWith(name, "device.")) {
     std::vector<std::string> facts;

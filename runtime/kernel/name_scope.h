@@ -10,7 +10,7 @@
 
 namespace hone {
 
-enum class ExpressionType { kInteger, kDtype, kChoice };
+enum class ExpressionType { kInteger, kDtype, kChoice, kChain };
 
 class NameScope {
  public:
@@ -36,8 +36,9 @@ class NameScope {
 
   std::map<std::string, ExpressionType> names_;  // parameters and tunables
   std::map<std::string, ExpressionType> choices_;
-  std::map<std::string, std::string> refused_;    // name -> why
-  std::map<std::string, std::string> unspelled_;  // names without a C++ spelling -> why
+  std::map<std::string, ExpressionType> chain_facts_;  // "f.a", "f.operations"
+  std::map<std::string, std::string> refused_;         // name -> why
+  std::map<std::string, std::string> unspelled_;       // names without a C++ spelling -> why
 };
 
 }  // namespace hone

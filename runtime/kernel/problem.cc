@@ -10,6 +10,7 @@
 #include "runtime/base/align.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/kernel/field_error.h"
+#include "runtime/kernel/problem_chains.h"
 
 namespace hone {
 namespace {
@@ -26,6 +27,12 @@ std::string Domain(const Parameter& parameter) {
       return absl::StrCat("one of ", absl::StrJoin(parameter.choices, ", "));
     case ParameterKind::kFlag:
       return "true or false";
+    case ParameterKind::kChain:
+      return absl::StrCat(
+          "an expression over ", absl::StrJoin(parameter.chain_names.inputs, ", "),
+          parameter.presets.empty() ? "" : " or one of ",
+          absl::StrJoin(parameter.presets, ", ",
+                        [](std::string* out, const ChainPreset& preset) { *out += preset.name; }));
     case ParameterKind::kSize:
       break;
   }
@@ -47,6 +54,8 @@ bool Contains(const Parameter& parameter, const Value& value) {
       return text != nullptr &&
              std::count(parameter.choices.begin(), parameter.choices.end(), *text);
     }
+    case ParameterKind::kChain:
+      return std::holds_alternative<std::string>(value);
     case ParameterKind::kFlag: {
       const auto* flag = std::get_if<int64_t>(&value);
       return flag != nullptr && (*flag == 0 || *flag == 1);
@@ -78,6 +87,7 @@ Value FromText(const Parameter& parameter, const Value& value) {
       if (absl::SimpleAtoi(*text, &integer)) return integer;
       return value;
     case ParameterKind::kChoice:
+    case ParameterKind::kChain:
       return value;
   }
   return value;
@@ -106,18 +116,19 @@ absl::StatusOr<Problem> Problem::Create(const KernelTemplate& kernel_template,
     }
   }
   Problem problem;
+  const Values known = WithPresetParams(kernel_template.spec().params, values);
   for (const Parameter& parameter : kernel_template.spec().params) {
-    const auto given = values.find(parameter.name);
-    if (given == values.end() && !parameter.default_value.has_value()) {
-      return FieldError(absl::StrCat("params.", parameter.name),
-                        absl::StrCat("not given; expected ", Domain(parameter)));
+    const auto given = known.find(parameter.name);
+    const std::string path = absl::StrCat("params.", parameter.name);
+    std::optional<Value> chosen = parameter.default_value;
+    if (!parameter.default_from.empty()) chosen = problem.values_[parameter.default_from];
+    if (given != known.end()) chosen = given->second;
+    if (!chosen.has_value()) {
+      return FieldError(path, absl::StrCat("not given; expected ", Domain(parameter)));
     }
-    const Value value =
-        given == values.end() ? *parameter.default_value : FromText(parameter, given->second);
-    if (!Contains(parameter, value)) {
-      return FieldError(absl::StrCat("params.", parameter.name),
-                        absl::StrCat("\"", hone::ToString(value), "\" is not ", Domain(parameter)));
-    }
+    const absl::StatusOr<Value> read = ReadValue(parameter, *chosen);
+    if (!read.ok()) return AtField(path, read.status());
+    const Value& value = *read;
     problem.values_[parameter.name] = value;
     if (IsDynamic(parameter)) {
       problem.dynamic_sizes_[parameter.name] = std::get<int64_t>(value);
@@ -171,6 +182,17 @@ Problem Problem::WithSizes(const SizeBindings& sizes) const {
 }
 
 std::string Problem::ToString() const { return hone::ToString(values_); }
+
+absl::StatusOr<Value> ReadValue(const Parameter& parameter, const Value& value) {
+  if (parameter.kind == ParameterKind::kChain) {
+    HONE_ASSIGN_OR_RETURN(const Chain chain, ReadChain(parameter, value));
+    return Value(chain.text());
+  }
+  const Value read = FromText(parameter, value);
+  if (Contains(parameter, read)) return read;
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", hone::ToString(read), "\" is not ", Domain(parameter)));
+}
 
 int64_t BucketOf(const Parameter& parameter, int64_t size) {
   switch (parameter.bucket) {

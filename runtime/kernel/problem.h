@@ -46,6 +46,10 @@ class Problem {
   Values specialised_;
 };
 
+// A given value as the parameter's own kind; a chain becomes its canonical text. INVALID_ARGUMENT
+// without a path says what is wrong with it and what would be right.
+absl::StatusOr<Value> ReadValue(const Parameter& parameter, const Value& value);
+
 // The bucket of `size` under the parameter's rule (see SizeParameter.Bucket in the schema). Always
 // a declared value: a power of two is rounded down to a multiple of `multiple_of` and up to the
 // smallest declared size. REQUIRES: `size` is in the declared domain.

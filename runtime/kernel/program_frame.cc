@@ -22,6 +22,8 @@ absl::StatusOr<Program> ProgramFrame(const TemplateBinder& binder,
     if (header == nullptr) return absl::InternalError("template without its header");
     program.headers.push_back(*header);
   }
+  HONE_ASSIGN_OR_RETURN(const std::vector<SourceFile> generated, binder.ChainHeaders());
+  program.headers.insert(program.headers.end(), generated.begin(), generated.end());
   program.header_sets = spec.header_sets;
   program.options = binder.body().options;
   for (size_t i = 0; i < spec.defines.size(); ++i) {

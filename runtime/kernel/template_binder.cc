@@ -1,9 +1,13 @@
 #include "runtime/kernel/template_binder.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/generate/chain_source.h"
 #include "runtime/kernel/field_error.h"
 #include "runtime/kernel/instantiate.h"
+#include "runtime/kernel/problem_chains.h"
 #include "runtime/kernel/template_bindings.h"
 #include "runtime/kernel/template_text.h"
 #include "runtime/kernel/validate_template.h"
@@ -17,6 +21,7 @@ std::string SpellingOf(const Parameter& parameter, const Value& value) {
   if (parameter.kind == ParameterKind::kFlag) {
     return std::get<int64_t>(value) != 0 ? "true" : "false";
   }
+  if (parameter.kind == ParameterKind::kChain) return ChainTypeName(parameter.name);
   if (const auto* type = std::get_if<DataType>(&value)) return std::string(CudaName(*type));
   return ToString(value);
 }
@@ -39,6 +44,24 @@ absl::StatusOr<Expression> WithoutTrivialRemainders(const Expression& expression
     return Expression::Constant(0);
   }
   return Expression::Make(expression.op(), std::move(operands));
+}
+
+// What a kernel gets for an argument that the problem does without: a null pointer, or 0.
+RecipeScalar ZeroInPlaceOf(const TemplateArgument& argument) {
+  const auto* scalar = std::get_if<TemplateScalar>(&argument.kind);
+  return {.type = scalar == nullptr ? DataType::kU64 : scalar->type,
+          .value = Expression::Constant(0)};
+}
+
+// A row vector is [cols] to its callers, not [1, cols].
+void DropLeadingOnes(RecipeBuffer& buffer) {
+  const auto is_one = [](const Expression& extent) {
+    return extent.is_constant() && extent.constant() == 1;
+  };
+  while (buffer.shape.size() > 1 && is_one(buffer.shape.front())) {
+    buffer.shape.erase(buffer.shape.begin());
+    buffer.strides.erase(buffer.strides.begin());
+  }
 }
 
 // Dense row-major strides of a shape, in elements.
@@ -80,12 +103,17 @@ TemplateBinder::TemplateBinder(const KernelTemplate& kernel_template, const Temp
                                const DeviceFacts& facts)
     : template_(kernel_template),
       body_(body),
-      bindings_(BindingsFor(kernel_template, problem.specialised())) {
+      bindings_(BindingsFor(kernel_template, problem.specialised())),
+      absent_(AbsentArguments(kernel_template, problem.specialised())) {
   AddTo(bindings_, config);
   AddTo(bindings_, facts);
   for (const auto& [name, value] : problem.specialised()) {
     const Parameter* parameter = kernel_template.FindParameter(name);
     if (parameter != nullptr) spellings_[name] = SpellingOf(*parameter, value);
+  }
+  for (const Parameter& parameter : kernel_template.spec().params) {
+    const std::vector<std::string>& inputs = parameter.chain_names.inputs;
+    chain_inputs_.insert(inputs.begin(), inputs.end());
   }
   for (const auto& [name, value] : config.values()) spellings_[name] = absl::StrCat(value);
 }
@@ -176,7 +204,9 @@ absl::StatusOr<RecipeBuffer> TemplateBinder::BindBuffer(const std::string& path,
   }
   bound.access = buffer.access;
   HONE_ASSIGN_OR_RETURN(bound.alignment_bytes, Alignment(path, buffer, bound.dtype));
-  bound.may_alias = buffer.may_alias;
+  for (const std::string& other : buffer.may_alias) {
+    if (!IsAbsent(other)) bound.may_alias.push_back(other);
+  }
   bound.optional = buffer.optional;
   return bound;
 }
@@ -209,6 +239,26 @@ absl::StatusOr<RecipeTensorMap> TemplateBinder::BindTensorMap(
   return bound;
 }
 
+// In place, a chain's output is written where the same element was read: not where an input is
+// repeated or has elements of another size.
+void TemplateBinder::KeepAliasesOfEqualExtent(std::vector<RecipeArgument>& arguments) const {
+  for (RecipeArgument& argument : arguments) {
+    auto* buffer = std::get_if<RecipeBuffer>(&argument.kind);
+    if (buffer == nullptr) continue;
+    const auto differs = [&](const std::string& other) {
+      if (chain_inputs_.count(other) == 0) return false;
+      const auto found = std::find_if(arguments.begin(), arguments.end(),
+                                      [&](const RecipeArgument& one) { return one.name == other; });
+      const auto* input =
+          found == arguments.end() ? nullptr : std::get_if<RecipeBuffer>(&found->kind);
+      return input == nullptr || input->shape != buffer->shape ||
+             input->strides != buffer->strides ||
+             SizeBytes(input->dtype) != SizeBytes(buffer->dtype);
+    };
+    std::erase_if(buffer->may_alias, differs);
+  }
+}
+
 absl::StatusOr<std::vector<RecipeArgument>> TemplateBinder::Arguments() const {
   std::vector<RecipeArgument> arguments;
   for (size_t i = 0; i < body_.arguments.size(); ++i) {
@@ -216,8 +266,12 @@ absl::StatusOr<std::vector<RecipeArgument>> TemplateBinder::Arguments() const {
     const std::string path = FieldPath("", "arguments", i);
     RecipeArgument bound;
     bound.name = argument.name;
-    if (const auto* buffer = std::get_if<TemplateBuffer>(&argument.kind)) {
-      HONE_ASSIGN_OR_RETURN(bound.kind, BindBuffer(path + ".buffer", *buffer));
+    if (IsAbsent(argument.name)) {
+      bound.kind = ZeroInPlaceOf(argument);
+    } else if (const auto* buffer = std::get_if<TemplateBuffer>(&argument.kind)) {
+      HONE_ASSIGN_OR_RETURN(RecipeBuffer whole, BindBuffer(path + ".buffer", *buffer));
+      if (chain_inputs_.count(argument.name) > 0) DropLeadingOnes(whole);
+      bound.kind = std::move(whole);
     } else if (const auto* scalar = std::get_if<TemplateScalar>(&argument.kind)) {
       HONE_ASSIGN_OR_RETURN(bound.kind, BindScalar(path + ".scalar", *scalar));
     } else if (const auto* map = std::get_if<TemplateTensorMap>(&argument.kind)) {
@@ -229,7 +283,27 @@ absl::StatusOr<std::vector<RecipeArgument>> TemplateBinder::Arguments() const {
     }
     arguments.push_back(std::move(bound));
   }
+  KeepAliasesOfEqualExtent(arguments);
   return arguments;
+}
+
+absl::StatusOr<Chain> TemplateBinder::ChainOf(const std::string& parameter) const {
+  const Parameter* declared = template_.FindParameter(parameter);
+  const auto value = bindings_.find(parameter);
+  if (declared == nullptr || value == bindings_.end()) {
+    return absl::InternalError(absl::StrCat("no value for the chain ", parameter));
+  }
+  return ReadChain(*declared, value->second);
+}
+
+absl::StatusOr<std::vector<SourceFile>> TemplateBinder::ChainHeaders() const {
+  std::vector<SourceFile> headers;
+  for (const Parameter& parameter : template_.spec().params) {
+    if (parameter.kind != ParameterKind::kChain) continue;
+    HONE_ASSIGN_OR_RETURN(const Chain chain, ChainOf(parameter.name));
+    headers.push_back({ChainHeaderName(parameter.name), ChainSource(chain, parameter.name)});
+  }
+  return headers;
 }
 
 std::vector<std::string> TemplateBinder::DynamicSizes() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,17 @@ class TemplateBinder {
 
   const KernelTemplate& kernel_template() const { return template_; }
   const TemplateBody& body() const { return body_; }
+  // One that the problem's chains do not read: callers do not give it, kernels get 0 for it.
+  bool IsAbsent(const std::string& argument) const { return absent_.count(argument) > 0; }
+  // The headers generated for the problem's chains.
+  absl::StatusOr<std::vector<SourceFile>> ChainHeaders() const;
+  // The problem's chain for a chain parameter.
+  absl::StatusOr<Chain> ChainOf(const std::string& parameter) const;
 
  private:
   absl::StatusOr<std::vector<Expression>> BindAll(absl::string_view path,
                                                   const std::vector<Expression>& expressions) const;
+  void KeepAliasesOfEqualExtent(std::vector<RecipeArgument>& arguments) const;
   absl::StatusOr<RecipeBuffer> BindBuffer(const std::string& path,
                                           const TemplateBuffer& buffer) const;
   absl::StatusOr<int64_t> Alignment(const std::string& path, const TemplateBuffer& buffer,
@@ -59,6 +67,8 @@ class TemplateBinder {
   const TemplateBody& body_;
   ExpressionBindings bindings_;
   std::map<std::string, std::string> spellings_;
+  std::set<std::string> absent_;
+  std::set<std::string> chain_inputs_;
 };
 
 // The architecture's tunables at their defaults: what references and generators, which are the same

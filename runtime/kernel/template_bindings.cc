@@ -1,5 +1,7 @@
 #include "runtime/kernel/template_bindings.h"
 
+#include "runtime/kernel/problem_chains.h"
+
 namespace hone {
 
 const std::vector<DataType>& AllDataTypes() {
@@ -25,6 +27,13 @@ ExpressionBindings LiteralBindings(const KernelTemplate& kernel_template) {
 ExpressionBindings BindingsFor(const KernelTemplate& kernel_template, const Values& values) {
   ExpressionBindings bindings = LiteralBindings(kernel_template);
   for (const auto& [name, value] : values) bindings[name] = value;
+  for (const Parameter& parameter : kernel_template.spec().params) {
+    const auto given = values.find(parameter.name);
+    if (parameter.kind != ParameterKind::kChain || given == values.end()) continue;
+    for (const auto& [fact, number] : ChainFacts(parameter, given->second)) {
+      bindings[fact] = number;
+    }
+  }
   return bindings;
 }
 

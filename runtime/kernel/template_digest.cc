@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/sha256.h"
+#include "runtime/generate/chain_source.h"
 
 namespace hone {
 namespace {
@@ -127,6 +128,7 @@ void AddChecks(DigestWriter& out, const TemplateSpec& spec) {
   for (const TemplateCheck& check : spec.checks) {
     out.Add("check", check.output);
     out.Add("reference", check.reference);
+    if (!check.chain.empty()) out.Add("chain", check.chain);
     AddLaunch(out, check.launch);
     AddTolerance(out, check.tolerance);
     for (const auto& [type, tolerance] : check.by_dtype) {
@@ -170,10 +172,19 @@ void AddProgram(DigestWriter& out, const TemplateSpec& spec) {
   AddChecks(out, spec);
 }
 
+// Templates without chains keep the digests they had before there were any.
+void AddChain(DigestWriter& out, const Parameter& parameter) {
+  if (parameter.kind != ParameterKind::kChain) return;
+  out.Add("chain_source", int64_t{kChainSourceVersion});
+  out.AddAll("inputs", parameter.chain_names.inputs);
+  out.AddAll("scalars", parameter.chain_names.scalars);
+}
+
 void AddParameterKinds(DigestWriter& out, const TemplateSpec& spec) {
   for (const Parameter& parameter : spec.params) {
     out.Add("param", parameter.name);
     out.Add("kind", static_cast<int64_t>(parameter.kind));
+    AddChain(out, parameter);
     out.Add("dynamic", int64_t{parameter.dynamic});
     if (!parameter.dynamic) continue;
     out.Add("min", parameter.min);
@@ -190,6 +201,13 @@ void AddParameters(DigestWriter& out, const TemplateSpec& spec) {
     out.Add("default", parameter.default_value ? ToString(*parameter.default_value) : "");
     for (const DataType type : parameter.dtypes) out.Add("dtype", Name(type));
     out.AddAll("choices", parameter.choices);
+    if (!parameter.default_from.empty()) out.Add("default_from", parameter.default_from);
+    AddChain(out, parameter);
+    for (const ChainPreset& preset : parameter.presets) {
+      out.Add("preset", preset.name);
+      out.Add("expression", preset.expression);
+      for (const auto& [name, value] : preset.params) out.Add(name, value);
+    }
     out.Add("dynamic", int64_t{parameter.dynamic});
     out.Add("bucket", static_cast<int64_t>(parameter.bucket));
     out.AddAll("bucket_values", parameter.bucket_values);

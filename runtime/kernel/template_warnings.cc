@@ -49,6 +49,11 @@ std::vector<Value> ValuesToTry(const Parameter& parameter) {
     case ParameterKind::kChoice:
       values.assign(parameter.choices.begin(), parameter.choices.end());
       return values;
+    case ParameterKind::kChain:
+      for (const ChainPreset& preset : parameter.presets) values.emplace_back(preset.name);
+      if (parameter.default_value.has_value()) values.push_back(*parameter.default_value);
+      if (values.empty()) values.emplace_back(parameter.chain_names.inputs.front());
+      return values;
     case ParameterKind::kFlag:
       return {int64_t{0}, int64_t{1}};
     case ParameterKind::kSize:
@@ -146,9 +151,9 @@ void WarnAboutProblem(const KernelTemplatePtr& kernel_template, const TemplateBo
 std::vector<std::string> TemplateWarnings(const KernelTemplatePtr& kernel_template) {
   const TemplateSpec& spec = kernel_template->spec();
   std::vector<std::string> warnings;
-  const bool has_reference =
-      std::any_of(spec.checks.begin(), spec.checks.end(),
-                  [](const TemplateCheck& check) { return !check.reference.empty(); });
+  const bool has_reference = std::any_of(
+      spec.checks.begin(), spec.checks.end(),
+      [](const TemplateCheck& check) { return !check.reference.empty() || !check.chain.empty(); });
   if (!has_reference) {
     warnings.push_back("no reference: candidates are compared with the default config only");
   }

@@ -36,6 +36,7 @@ absl::Status CheckOne(const TemplateSpec& spec, const TemplateBody& body, const 
     return FieldError(path + ".output",
                       absl::StrCat("\"", check.output, "\" is not a WRITE or READ_WRITE buffer"));
   }
+  if (!check.chain.empty()) return ValidateChainCheck(spec, path, check, *output);
   if (!check.reference.empty()) {
     HONE_RETURN_IF_ERROR(ValidateEntry(path + ".reference", scope, check.reference));
     HONE_RETURN_IF_ERROR(ValidateLaunch(path + ".launch", scope, check.launch.shape));
@@ -235,7 +236,10 @@ absl::Status ValidateChecks(const TemplateSpec& spec, const TemplateBody& body,
       status = FieldError(path + ".output",
                           absl::StrCat("\"", spec.checks[i].output, "\" is checked twice"));
     }
-    if (status.ok() && spec.checks[i].reference.empty() != spec.checks[0].reference.empty()) {
+    const auto has_none = [](const TemplateCheck& check) {
+      return check.reference.empty() && check.chain.empty();
+    };
+    if (status.ok() && has_none(spec.checks[i]) != has_none(spec.checks[0])) {
       status = FieldError(path + ".reference", "some checks have a reference and some have none");
     }
     if (status.ok()) continue;

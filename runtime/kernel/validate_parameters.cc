@@ -62,6 +62,26 @@ absl::Status CheckDtypes(const std::string& path, const Parameter& parameter) {
   return absl::OkStatus();
 }
 
+// `default_from` names an earlier dtype parameter whose values are all among this one's.
+absl::Status CheckDefaultFrom(const std::string& path, const TemplateSpec& spec, size_t index) {
+  const Parameter& parameter = spec.params[index];
+  if (parameter.default_from.empty()) return absl::OkStatus();
+  const std::string here = path + ".dtype.default_from";
+  if (parameter.default_value.has_value()) return FieldError(here, "given together with default");
+  for (size_t i = 0; i < index; ++i) {
+    const Parameter& earlier = spec.params[i];
+    if (earlier.name != parameter.default_from || earlier.kind != ParameterKind::kDtype) continue;
+    for (const DataType type : earlier.dtypes) {
+      if (std::count(parameter.dtypes.begin(), parameter.dtypes.end(), type) > 0) continue;
+      return FieldError(here, absl::StrCat(earlier.name, " may be ", Name(type), ", and ",
+                                           parameter.name, " may not"));
+    }
+    return absl::OkStatus();
+  }
+  return FieldError(here, absl::StrCat("\"", parameter.default_from,
+                                       "\" is not a dtype parameter before this one"));
+}
+
 absl::Status CheckChoices(const std::string& path, const Parameter& parameter) {
   if (parameter.choices.empty()) return FieldError(path + ".choice.values", "is empty");
   HONE_RETURN_IF_ERROR(
@@ -163,6 +183,8 @@ absl::Status CheckParameter(const std::string& path, const Parameter& parameter)
       return CheckSize(path, parameter);
     case ParameterKind::kFlag:
       return CheckFlag(path, parameter);
+    case ParameterKind::kChain:
+      return absl::OkStatus();  // ValidateChains, when arguments are known
   }
   return absl::InternalError("parameter of an unknown kind");
 }
@@ -193,6 +215,7 @@ absl::Status ValidateParameters(const TemplateSpec& spec) {
     const std::string path = FieldPath("", "params", i);
     HONE_RETURN_IF_ERROR(CheckName(path + ".name", spec.params[i].name, seen));
     HONE_RETURN_IF_ERROR(CheckParameter(path, spec.params[i]));
+    HONE_RETURN_IF_ERROR(CheckDefaultFrom(path, spec, i));
   }
   // A choice's text is a name in expressions too.
   for (size_t i = 0; i < spec.params.size(); ++i) {

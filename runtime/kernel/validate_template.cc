@@ -162,6 +162,7 @@ absl::Status ValidateTemplate(TemplateSpec& spec) {
         CheckArchitectures(path + ".architectures", spec.variants[i].architectures));
     HONE_RETURN_IF_ERROR(ValidateBody(spec, spec.variants[i].body, path + "."));
   }
+  HONE_RETURN_IF_ERROR(ValidateChains(spec));
   HONE_RETURN_IF_ERROR(CheckWork(spec));
   HONE_RETURN_IF_ERROR(ValidatePriors(spec));
   HONE_RETURN_IF_ERROR(ValidatePrebuilt(spec));

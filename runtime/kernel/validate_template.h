@@ -62,6 +62,11 @@ absl::Status ValidateEntry(absl::string_view path, const NameScope& scope,
 // Checks, work and the generators' entries use names common to every variant.
 absl::Status ValidateChecks(const TemplateSpec& spec, const TemplateBody& body,
                             absl::string_view prefix);
+// Chain parameters, once the bodies are known to be right.
+absl::Status ValidateChains(const TemplateSpec& spec);
+// A check whose right values a chain gives.
+absl::Status ValidateChainCheck(const TemplateSpec& spec, const std::string& path,
+                                const TemplateCheck& check, const TemplateBuffer& output);
 absl::Status ValidateFiles(const TemplateSpec& spec);
 absl::Status ValidatePriors(const TemplateSpec& spec);
 absl::Status ValidatePrebuilt(const TemplateSpec& spec);

@@ -31,6 +31,8 @@ namespace hone {
   X(DevicePrimaryCtxSetFlags, "cuDevicePrimaryCtxSetFlags_v2", cuDevicePrimaryCtxSetFlags)    \
   X(CtxSetCurrent, "cuCtxSetCurrent", cuCtxSetCurrent)                                        \
   X(CtxGetCurrent, "cuCtxGetCurrent", cuCtxGetCurrent)                                        \
+  X(CtxPushCurrent, "cuCtxPushCurrent_v2", cuCtxPushCurrent)                                  \
+  X(CtxPopCurrent, "cuCtxPopCurrent_v2", cuCtxPopCurrent)                                     \
   X(CtxGetId, "cuCtxGetId", cuCtxGetId)                                                       \
   X(CtxGetDevice, "cuCtxGetDevice", cuCtxGetDevice)                                           \
   X(CtxSynchronize, "cuCtxSynchronize", cuCtxSynchronize)                                     \
@@ -56,6 +58,8 @@ namespace hone {
   X(StreamSynchronize, "cuStreamSynchronize", cuStreamSynchronize)                            \
   X(StreamQuery, "cuStreamQuery", cuStreamQuery)                                              \
   X(StreamIsCapturing, "cuStreamIsCapturing", cuStreamIsCapturing)                            \
+  X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode",                     \
+    cuThreadExchangeStreamCaptureMode)                                                        \
   X(StreamBeginCapture, "cuStreamBeginCapture_v2", cuStreamBeginCapture)                      \
   X(StreamEndCapture, "cuStreamEndCapture", cuStreamEndCapture)                               \
   X(GraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", cuGraphInstantiateWithFlags)    \

@@ -1,7 +1,7 @@
 #include "runtime/launch/cuda_launcher.h"
 
 #include <array>
-#include <cstring>
+#include <cstddef>
 #include <map>
 #include <utility>
 #include <vector>
@@ -9,23 +9,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/launch/cuda_launch_kernel.h"
 
 namespace hone {
 namespace {
 
-// Static shared memory counts against this too, but what fits in it needs no opt-in.
-constexpr uint32_t kSharedBytesWithoutOptIn = 48 * 1024;
-// Larger clusters are not portable and must be allowed function by function.
-constexpr uint32_t kPortableClusterSize = 8;
 constexpr size_t kJitLogBytes = 8192;
-
-struct LoadedFunction {
-  CUfunction function = nullptr;
-  uint32_t shared_bytes_allowed = kSharedBytesWithoutOptIn;
-  bool large_clusters = false;
-};
 
 }  // namespace
 
@@ -33,7 +25,7 @@ struct CudaModule::State {
   const CudaDriver* driver = nullptr;
   CUmodule module = nullptr;
   Mutex mutex;
-  std::map<std::string, LoadedFunction> functions ABSL_GUARDED_BY(mutex);
+  std::map<std::string, std::unique_ptr<CudaFunction>> functions ABSL_GUARDED_BY(mutex);
 
   // Fails when the context is already gone, and then there is nothing left to unload.
   ~State() {
@@ -70,39 +62,48 @@ absl::StatusOr<CudaModule> CudaModule::Load(const CudaDriver& driver, absl::stri
   return CudaModule(std::move(state));
 }
 
+absl::Status CudaFunction::AllowMore(uint32_t dynamic_shared_bytes, uint32_t cluster_size) {
+  const MutexLock lock(&mutex_);
+  if (dynamic_shared_bytes > shared_bytes_allowed_.load(std::memory_order_relaxed)) {
+    HONE_CUDA_RETURN_IF_ERROR(
+        driver_, FuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                  static_cast<int>(dynamic_shared_bytes)));
+    shared_bytes_allowed_.store(dynamic_shared_bytes, std::memory_order_release);
+  }
+  if (cluster_size > kPortableClusterSize &&
+      !large_clusters_allowed_.load(std::memory_order_relaxed)) {
+    HONE_CUDA_RETURN_IF_ERROR(
+        driver_,
+        FuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+    large_clusters_allowed_.store(true, std::memory_order_release);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CudaFunction*> CudaModule::Find(const std::string& symbol) {
+  const CudaDriver& driver = *state_->driver;
+  const MutexLock lock(&state_->mutex);
+  const auto found = state_->functions.find(symbol);
+  if (found != state_->functions.end()) return found->second.get();
+  CUfunction function = nullptr;
+  const CUresult result = driver.ModuleGetFunction(&function, state_->module, symbol.c_str());
+  if (result == CUDA_ERROR_NOT_FOUND) {
+    return absl::NotFoundError(absl::StrCat("the module has no kernel '", symbol, "'"));
+  }
+  if (result != CUDA_SUCCESS) return driver.ToStatus(result, "cuModuleGetFunction");
+  if (driver.FuncLoad != nullptr) {
+    HONE_CUDA_RETURN_IF_ERROR(driver, FuncLoad(function));
+  }
+  auto owned = std::make_unique<CudaFunction>(driver, function);
+  return state_->functions.emplace(symbol, std::move(owned)).first->second.get();
+}
+
 absl::StatusOr<CUfunction> CudaModule::Function(const std::string& symbol,
                                                 uint32_t dynamic_shared_bytes,
                                                 uint32_t cluster_size) {
-  const CudaDriver& driver = *state_->driver;
-  const MutexLock lock(&state_->mutex);
-  LoadedFunction& loaded = state_->functions[symbol];
-  if (loaded.function == nullptr) {
-    const CUresult result =
-        driver.ModuleGetFunction(&loaded.function, state_->module, symbol.c_str());
-    if (result != CUDA_SUCCESS) {
-      state_->functions.erase(symbol);
-      if (result == CUDA_ERROR_NOT_FOUND) {
-        return absl::NotFoundError(absl::StrCat("the module has no kernel '", symbol, "'"));
-      }
-      return driver.ToStatus(result, "cuModuleGetFunction");
-    }
-    if (driver.FuncLoad != nullptr) {
-      HONE_CUDA_RETURN_IF_ERROR(driver, FuncLoad(loaded.function));
-    }
-  }
-  if (dynamic_shared_bytes > loaded.shared_bytes_allowed) {
-    HONE_CUDA_RETURN_IF_ERROR(
-        driver, FuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                 static_cast<int>(dynamic_shared_bytes)));
-    loaded.shared_bytes_allowed = dynamic_shared_bytes;
-  }
-  if (cluster_size > kPortableClusterSize && !loaded.large_clusters) {
-    HONE_CUDA_RETURN_IF_ERROR(
-        driver,
-        FuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
-    loaded.large_clusters = true;
-  }
-  return loaded.function;
+  HONE_ASSIGN_OR_RETURN(CudaFunction* const function, Find(symbol));
+  HONE_RETURN_IF_ERROR(function->Allow(dynamic_shared_bytes, cluster_size));
+  return function->get();
 }
 
 namespace {
@@ -138,11 +139,41 @@ absl::StatusOr<CUtensorMapDataType> TensorMapType(DataType type) {
   return absl::InvalidArgumentError(absl::StrCat("data type ", static_cast<int>(type)));
 }
 
-std::string Describe(const ResolvedTensorMap& map) {
-  return absl::StrCat("buffer '", map.recipe->buffer, "' at 0x", absl::Hex(map.address), " ",
-                      Name(map.recipe->dtype), " dims [", absl::StrJoin(map.dims, ", "),
+// A tensor map's numbers, wherever they stand.
+struct TensorMapView {
+  const RecipeTensorMap& recipe;
+  uint64_t address;
+  absl::Span<const uint64_t> dims;
+  absl::Span<const uint64_t> strides_bytes;
+  absl::Span<const uint32_t> box;
+  absl::Span<const uint32_t> element_strides;
+};
+
+std::string Describe(const TensorMapView& map) {
+  return absl::StrCat("buffer '", map.recipe.buffer, "' at 0x", absl::Hex(map.address), " ",
+                      Name(map.recipe.dtype), " dims [", absl::StrJoin(map.dims, ", "),
                       "] strides_bytes [", absl::StrJoin(map.strides_bytes, ", "), "] box [",
-                      absl::StrJoin(map.box, ", "), "] swizzle ", map.recipe->swizzle);
+                      absl::StrJoin(map.box, ", "), "] swizzle ", map.recipe.swizzle);
+}
+
+absl::Status Encode(const CudaDriver& driver, const TensorMapView& map, CUtensorMap& encoded) {
+  if (driver.TensorMapEncodeTiled == nullptr) {
+    return absl::FailedPreconditionError(
+        "the CUDA driver has no tensor maps (cuTensorMapEncodeTiled)");
+  }
+  HONE_ASSIGN_OR_RETURN(const CUtensorMapDataType type, TensorMapType(map.recipe.dtype));
+  const CUresult result = driver.TensorMapEncodeTiled(
+      &encoded, type, static_cast<cuuint32_t>(map.dims.size()),
+      reinterpret_cast<void*>(map.address), reinterpret_cast<const cuuint64_t*>(map.dims.data()),
+      reinterpret_cast<const cuuint64_t*>(map.strides_bytes.data()), map.box.data(),
+      map.element_strides.data(), static_cast<CUtensorMapInterleave>(map.recipe.interleave),
+      static_cast<CUtensorMapSwizzle>(map.recipe.swizzle),
+      static_cast<CUtensorMapL2promotion>(map.recipe.l2_promotion),
+      map.recipe.fill_nan ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
+                          : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == CUDA_SUCCESS) return absl::OkStatus();
+  const absl::Status status = driver.ToStatus(result, "cuTensorMapEncodeTiled");
+  return absl::Status(status.code(), absl::StrCat(status.message(), ": ", Describe(map)));
 }
 
 // A kernel's parameters as cuLaunchKernelEx takes them: pointers into ResolvedStep or encoded maps.
@@ -160,42 +191,15 @@ std::vector<void*> ParameterPointers(const ResolvedStep& step, std::vector<CUten
   return pointers;
 }
 
-absl::Status LaunchKernel(const CudaDriver& driver, CudaModule& module, const ResolvedStep& step,
-                          std::vector<CUtensorMap>& maps, CUstream stream) {
-  const uint32_t cluster_size = step.cluster[0] * step.cluster[1] * step.cluster[2];
-  HONE_ASSIGN_OR_RETURN(const CUfunction function,
-                        module.Function(step.symbol, step.dynamic_shared_bytes, cluster_size));
-  std::array<CUlaunchAttribute, 2> attributes{};
-  unsigned count = 0;
-  if (cluster_size > 1) {
-    attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attributes[count].value.clusterDim = {step.cluster[0], step.cluster[1], step.cluster[2]};
-    ++count;
-  }
-  if (step.programmatic_dependent_launch) {
-    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    attributes[count].value.programmaticStreamSerializationAllowed = 1;
-    ++count;
-  }
-  CUlaunchConfig config{};
-  config.gridDimX = step.grid[0];
-  config.gridDimY = step.grid[1];
-  config.gridDimZ = step.grid[2];
-  config.blockDimX = step.block[0];
-  config.blockDimY = step.block[1];
-  config.blockDimZ = step.block[2];
-  config.sharedMemBytes = step.dynamic_shared_bytes;
-  config.hStream = stream;
-  config.attrs = attributes.data();
-  config.numAttrs = count;
-  std::vector<void*> parameters = ParameterPointers(step, maps);
-  HONE_CUDA_RETURN_IF_ERROR(driver, LaunchKernelEx(&config, function, parameters.data(), nullptr));
-  return absl::OkStatus();
-}
-
 absl::Status Enqueue(const CudaDriver& driver, CudaModule& module, const ResolvedStep& step,
                      std::vector<CUtensorMap>& maps, CUstream stream) {
-  if (!step.symbol.empty()) return LaunchKernel(driver, module, step, maps, stream);
+  if (!step.symbol.empty()) {
+    HONE_ASSIGN_OR_RETURN(
+        const CUfunction function,
+        module.Function(step.symbol, step.dynamic_shared_bytes, BlocksPerCluster(step.cluster)));
+    std::vector<void*> parameters = ParameterPointers(step, maps);
+    return LaunchKernel(driver, function, step, parameters.data(), stream);
+  }
   HONE_CUDA_RETURN_IF_ERROR(
       driver, MemsetD8Async(step.memset_address, static_cast<unsigned char>(step.memset_value),
                             step.memset_bytes, stream));
@@ -206,24 +210,28 @@ absl::Status Enqueue(const CudaDriver& driver, CudaModule& module, const Resolve
 
 absl::StatusOr<CUtensorMap> EncodeTensorMap(const CudaDriver& driver,
                                             const ResolvedTensorMap& map) {
-  if (driver.TensorMapEncodeTiled == nullptr) {
-    return absl::FailedPreconditionError(
-        "the CUDA driver has no tensor maps (cuTensorMapEncodeTiled)");
-  }
-  HONE_ASSIGN_OR_RETURN(const CUtensorMapDataType type, TensorMapType(map.recipe->dtype));
   CUtensorMap encoded{};
-  const CUresult result = driver.TensorMapEncodeTiled(
-      &encoded, type, static_cast<cuuint32_t>(map.dims.size()),
-      reinterpret_cast<void*>(map.address), reinterpret_cast<const cuuint64_t*>(map.dims.data()),
-      reinterpret_cast<const cuuint64_t*>(map.strides_bytes.data()), map.box.data(),
-      map.element_strides.data(), static_cast<CUtensorMapInterleave>(map.recipe->interleave),
-      static_cast<CUtensorMapSwizzle>(map.recipe->swizzle),
-      static_cast<CUtensorMapL2promotion>(map.recipe->l2_promotion),
-      map.recipe->fill_nan ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
-                           : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result == CUDA_SUCCESS) return encoded;
-  const absl::Status status = driver.ToStatus(result, "cuTensorMapEncodeTiled");
-  return absl::Status(status.code(), absl::StrCat(status.message(), ": ", Describe(map)));
+  HONE_RETURN_IF_ERROR(Encode(driver,
+                              {.recipe = *map.recipe,
+                               .address = map.address,
+                               .dims = map.dims,
+                               .strides_bytes = map.strides_bytes,
+                               .box = map.box,
+                               .element_strides = map.element_strides},
+                              encoded));
+  return encoded;
+}
+
+absl::Status EncodeTensorMap(const CudaDriver& driver, const PlannedTensorMap& map,
+                             CUtensorMap& encoded) {
+  return Encode(driver,
+                {.recipe = *map.recipe,
+                 .address = map.address,
+                 .dims = {map.dims.data(), map.rank},
+                 .strides_bytes = {map.strides_bytes.data(), map.rank - 1},
+                 .box = {map.box.data(), map.rank},
+                 .element_strides = {map.element_strides.data(), map.rank}},
+                encoded);
 }
 
 absl::Status LaunchOnStream(const CudaDriver& driver, CudaModule& module,

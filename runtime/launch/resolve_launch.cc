@@ -9,23 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/launch/buffer_extent.h"
+#include "runtime/launch/launch_limits.h"
 #include "runtime/launch/scalar_encoding.h"
 
 namespace hone {
 namespace {
 
-// CUDA's limits, the same on every device up to compute capability 12.x.
-constexpr std::array<int64_t, 3> kGridMax{2147483647, 65535, 65535};
-constexpr std::array<int64_t, 3> kBlockMax{1024, 1024, 64};
-constexpr int64_t kThreadsPerBlockMax = 1024;
-constexpr int64_t kClusterBlocksMax = 16;
-// What a driver's field holds. How much a block may have is the device's to say: the tuner rejects
-// more with needed and limit, the driver at a launch.
-constexpr int64_t kSharedBytesMax = 2147483647;
 constexpr std::array<const char*, 3> kAxes{"x", "y", "z"};
-
-constexpr size_t kTensorMapBytes = 128;
-constexpr size_t kTensorMapRankMax = 5;
 
 PackedArgument PackBits(uint64_t bits, int size_bytes) {
   PackedArgument packed;
@@ -289,12 +279,12 @@ class Resolver {
           absl::StrCat(rank, " dims need ", rank - 1, " strides_bytes, ", rank, " box and ", rank,
                        " or no element_strides; ranks are 1 to ", kTensorMapRankMax));
     }
-    HONE_RETURN_IF_ERROR(Positive(map.dims, "dims", int64_t{1} << 32, resolved.dims));
-    HONE_RETURN_IF_ERROR(Positive(map.strides_bytes, "strides_bytes", (int64_t{1} << 40) - 1,
+    HONE_RETURN_IF_ERROR(Positive(map.dims, "dims", kTensorMapDimMax, resolved.dims));
+    HONE_RETURN_IF_ERROR(Positive(map.strides_bytes, "strides_bytes", kTensorMapStrideBytesMax,
                                   resolved.strides_bytes));
-    HONE_RETURN_IF_ERROR(Positive(map.box, "box", 256, resolved.box));
-    HONE_RETURN_IF_ERROR(
-        Positive(map.element_strides, "element_strides", 8, resolved.element_strides));
+    HONE_RETURN_IF_ERROR(Positive(map.box, "box", kTensorMapBoxMax, resolved.box));
+    HONE_RETURN_IF_ERROR(Positive(map.element_strides, "element_strides",
+                                  kTensorMapElementStrideMax, resolved.element_strides));
     if (resolved.element_strides.empty()) resolved.element_strides.assign(rank, 1);
     return resolved;
   }

@@ -101,31 +101,45 @@ uint64_t LowBytes(uint64_t bits, int bytes) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> EncodeScalar(DataType type, double value) {
+std::optional<uint64_t> TryEncodeScalar(DataType type, double value) {
   if (const FloatFormat* format = SmallFormat(type)) return EncodeFloat(*format, value);
   if (type == DataType::kF32) return std::bit_cast<uint32_t>(static_cast<float>(value));
   if (type == DataType::kF64) return std::bit_cast<uint64_t>(value);
-  if (!(std::trunc(value) == value)) return DoesNotFit(type, value);  // a NaN too
+  if (!(std::trunc(value) == value)) return std::nullopt;  // a NaN too
   if (type == DataType::kU64) {
-    if (value < 0 || value >= 0x1p64) return DoesNotFit(type, value);
+    if (value < 0 || value >= 0x1p64) return std::nullopt;
     return static_cast<uint64_t>(value);
   }
-  if (value < -0x1p63 || value >= 0x1p63) return DoesNotFit(type, value);
-  return EncodeInteger(type, static_cast<int64_t>(value));
+  if (value < -0x1p63 || value >= 0x1p63) return std::nullopt;
+  return TryEncodeInteger(type, static_cast<int64_t>(value));
 }
 
-absl::StatusOr<uint64_t> EncodeInteger(DataType type, int64_t value) {
-  if (IsFloatingPoint(type)) return EncodeScalar(type, static_cast<double>(value));
+std::optional<uint64_t> TryEncodeInteger(DataType type, int64_t value) {
+  if (IsFloatingPoint(type)) return TryEncodeScalar(type, static_cast<double>(value));
   const int bits = ValueBits(type);
   if (IsSigned(type)) {
     const int64_t limit =
         bits == 64 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << (bits - 1)) - 1;
-    if (value > limit || value < -limit - 1) return DoesNotFit(type, value);
+    if (value > limit || value < -limit - 1) return std::nullopt;
   } else {
     const bool above = bits < 63 && value > (int64_t{1} << bits) - 1;
-    if (value < 0 || above) return DoesNotFit(type, value);
+    if (value < 0 || above) return std::nullopt;
   }
   return LowBytes(static_cast<uint64_t>(value), SizeBytes(type));
+}
+
+absl::StatusOr<uint64_t> EncodeScalar(DataType type, double value) {
+  const std::optional<uint64_t> bits = TryEncodeScalar(type, value);
+  if (bits) return *bits;
+  const bool integral = std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63;
+  // An integer reads better with all its digits.
+  return integral ? DoesNotFit(type, static_cast<int64_t>(value)) : DoesNotFit(type, value);
+}
+
+absl::StatusOr<uint64_t> EncodeInteger(DataType type, int64_t value) {
+  const std::optional<uint64_t> bits = TryEncodeInteger(type, value);
+  if (!bits) return DoesNotFit(type, value);
+  return *bits;
 }
 
 double DecodeScalar(DataType type, uint64_t bits) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "runtime/launch/data_type.h"
@@ -15,6 +16,10 @@ namespace hone {
 absl::StatusOr<uint64_t> EncodeScalar(DataType type, double value);
 // As above for an integer, exact for 64-bit types. U64 takes non-negative values only.
 absl::StatusOr<uint64_t> EncodeInteger(DataType type, int64_t value);
+
+// As these, nullopt in place of the error: for launches, which must not pay for words.
+std::optional<uint64_t> TryEncodeScalar(DataType type, double value);
+std::optional<uint64_t> TryEncodeInteger(DataType type, int64_t value);
 
 // The value of an element. 64-bit integers lose bits beyond 2^53.
 double DecodeScalar(DataType type, uint64_t bits);

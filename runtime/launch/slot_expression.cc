@@ -41,7 +41,8 @@ std::optional<uint32_t> SlotExpression::Add(const Expression& expression,
   return static_cast<uint32_t>(nodes_.size() - 1);
 }
 
-bool SlotExpression::EvaluateNode(uint32_t index, const int64_t* slots, int64_t* result) const {
+bool SlotExpression::EvaluateNode(uint32_t index, const int64_t* slots, uint64_t unbound,
+                                  int64_t* result) const {
   const Node& node = nodes_[index];
   if (node.op == Op::kConst) {
     *result = node.value;
@@ -49,33 +50,29 @@ bool SlotExpression::EvaluateNode(uint32_t index, const int64_t* slots, int64_t*
   }
   if (node.op == Op::kVar) {
     *result = slots[node.value];
-    return true;
+    return unbound == 0 || node.value >= 64 || (unbound >> node.value & 1) == 0;
   }
   const uint32_t* operands = &operands_[node.first_operand];
   int64_t first = 0;
-  if (!EvaluateNode(operands[0], slots, &first)) return false;
-  if (node.op == Op::kSelect) return EvaluateNode(operands[first != 0 ? 1 : 2], slots, result);
+  if (!EvaluateNode(operands[0], slots, unbound, &first)) return false;
+  if (node.op == Op::kSelect) {
+    return EvaluateNode(operands[first != 0 ? 1 : 2], slots, unbound, result);
+  }
   if ((node.op == Op::kAnd && first == 0) || (node.op == Op::kOr && first != 0)) {
     *result = first != 0 ? 1 : 0;
     return true;
   }
   if (node.operands == 2) {
     int64_t values[2] = {first, 0};
-    return EvaluateNode(operands[1], slots, &values[1]) &&
+    return EvaluateNode(operands[1], slots, unbound, &values[1]) &&
            TryApply(node.op, values, result).empty();
   }
   absl::InlinedVector<int64_t, 8> values{first};
   for (uint32_t i = 1; i < node.operands; ++i) {
     values.push_back(0);
-    if (!EvaluateNode(operands[i], slots, &values[i])) return false;
+    if (!EvaluateNode(operands[i], slots, unbound, &values[i])) return false;
   }
   return TryApply(node.op, values, result).empty();
-}
-
-std::optional<int64_t> SlotExpression::Evaluate(const int64_t* slots) const {
-  int64_t result = 0;
-  if (!EvaluateNode(root_, slots, &result)) return std::nullopt;
-  return result;
 }
 
 }  // namespace hone

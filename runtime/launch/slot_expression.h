@@ -18,8 +18,13 @@ class SlotExpression {
   static std::optional<SlotExpression> Create(const Expression& expression,
                                               const std::vector<std::string>& names);
 
-  // nullopt where Evaluate would be an error.
-  std::optional<int64_t> Evaluate(const int64_t* slots) const;
+  // nullopt where Evaluate would be an error. Bit i of `unbound`: slot i has no value, so that an
+  // expression that comes to need it fails; only the first 64 slots can be without.
+  std::optional<int64_t> Evaluate(const int64_t* slots, uint64_t unbound = 0) const {
+    int64_t result = 0;
+    if (!EvaluateNode(root_, slots, unbound, &result)) return std::nullopt;
+    return result;
+  }
 
  private:
   struct Node {
@@ -31,7 +36,7 @@ class SlotExpression {
 
   SlotExpression() = default;
   std::optional<uint32_t> Add(const Expression& expression, const std::vector<std::string>& names);
-  bool EvaluateNode(uint32_t index, const int64_t* slots, int64_t* result) const;
+  bool EvaluateNode(uint32_t index, const int64_t* slots, uint64_t unbound, int64_t* result) const;
 
   std::vector<Node> nodes_;
   std::vector<uint32_t> operands_;  // indices into nodes_

@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/kernel/device_ceilings.h"
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/keys.h"
 #include "runtime/kernel/measurement.h"
 #include "runtime/kernel/program.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 
@@ -191,8 +191,8 @@ class KernelStore {
   // page gave or a page size below 1.
   virtual absl::StatusOr<TuningPage> ListTunings(const std::string& template_name, int page_size,
                                                  const std::string& page_token) = 0;
-  // Records with this kernel digest and DeviceFingerprint::Key() (empty: of any device) that have a
-  // winner, newest first: candidates for NEAREST.
+  // Records with this kernel digest and DeviceFingerprint::Key() (empty: of any device) under which
+  // something was timed, newest first: candidates for NEAREST.
   virtual absl::StatusOr<std::vector<TuningRecord>> TuningsOf(const std::string& kernel_digest,
                                                               const std::string& device_key) = 0;
 
@@ -240,7 +240,7 @@ class KernelStore {
   // key). The rows not seen for longest make room beyond a bound.
   virtual absl::Status RecordMisses(const std::vector<Miss>& misses) = 0;
   absl::Status RecordMiss(const Miss& miss) { return RecordMisses({miss}); }
-  // Most frequent first; without those whose key or bucket has a winner by now.
+  // Most frequent first; without those under whose key or bucket something was timed by now.
   virtual absl::StatusOr<std::vector<Miss>> ListMisses(const MissFilter& filter) = 0;
 
   // ---- Size. A store with a bound evicts the artifacts used longest ago, with their keys, before

@@ -134,8 +134,8 @@ absl::StatusOr<std::vector<Miss>> SqliteStore::ListMisses(const MissFilter& filt
       turn.database().Query("SELECT template_name, template_digest, problem, architecture, policy,"
                             " tuning_key, bucket_key, count, last_at_unix_ms FROM misses"
                             " WHERE (?1 = '' OR template_name = ?1) AND last_at_unix_ms >= ?2"
-                            " AND NOT EXISTS (SELECT 1 FROM winners w"
-                            "  WHERE w.tuning_key IN (misses.tuning_key, misses.bucket_key))"
+                            " AND NOT EXISTS (SELECT 1 FROM measurements m WHERE m.tuning_key IN"
+                            "  (misses.tuning_key, misses.bucket_key) AND m.rejection IS NULL)"
                             " ORDER BY count DESC, template_digest, problem, architecture, policy,"
                             " tuning_key LIMIT ?3",
                             filter.template_name, filter.since_unix_ms, std::max(0, filter.limit)));

@@ -193,7 +193,8 @@ absl::StatusOr<std::vector<TuningRecord>> SqliteStore::TuningsOf(const std::stri
       turn.database().Query("SELECT key, record, seal, measured, rejected, last_measured_at_unix_ms"
                             " FROM tuning_summaries"
                             " WHERE kernel_digest = ?1 AND (?2 = '' OR device_key = ?2)"
-                            " AND EXISTS (SELECT 1 FROM winners WHERE tuning_key = key)"
+                            " AND EXISTS (SELECT 1 FROM measurements"
+                            "  WHERE tuning_key = key AND rejection IS NULL)"
                             " ORDER BY created_at_unix_ms DESC, key",
                             kernel_digest, device_key));
   return ReadTunings(std::move(query));

@@ -19,8 +19,6 @@ constexpr int64_t kSystemSharedBytes = 1024;  // of every block, from 8.0 on
 // The last-level cache gives 2 to 4 times what memory gives (A100 5.1 to 1.6 TB/s, H100 5.5
 // to 3.3).
 constexpr double kCacheOverMemory = 2.5;
-// As the sampler takes it to bound times from below: sm_90's tensor cores in 16-bit types.
-constexpr double kFlopsPerSmClock = 8192;
 // Two warps for each of the four schedulers.
 constexpr double kWarpsToHideLatency = 8;
 // Configs measured in spite of their estimate.
@@ -60,9 +58,8 @@ double EstimateNs(const LaunchRecipe& recipe, const ResolvedLaunch& launch,
   const double bytes = evaluate(recipe.work_bytes);
   const double traffic = recipe.work_traffic_bytes ? evaluate(*recipe.work_traffic_bytes) : bytes;
   const double flops = evaluate(recipe.work_flops);
-  const double ghz = std::max(1.0, static_cast<double>(device.fingerprint.clock_khz)) / 1e6;
   // Where arithmetic can be the bound at all, tensor cores are what a good kernel uses.
-  const double flops_per_ns = std::max(1, device.fingerprint.sm_count) * kFlopsPerSmClock * ghz;
+  const double flops_per_ns = std::max(1.0, device.fingerprint.PeakFlopPerNs());
   const double work_ns = std::max(
       {bytes / gb_per_s, traffic / (gb_per_s * kCacheOverMemory), flops / flops_per_ns, 1.0});
   double slowdown = 1;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/kernel/device_fingerprint.h"
+#include "runtime/launch/device_fingerprint.h"
 #include "runtime/tune/candidate_builder.h"
 
 namespace hone {

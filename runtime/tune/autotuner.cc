@@ -247,7 +247,7 @@ class TuneSession {
     make_problem.join();
     warm_up.join();
     HONE_RETURN_IF_ERROR(problem.status());
-    unverified_ = problem->check.references.empty();
+    unverified_ = !problem->check.verifies();
     return profiler_.Begin(*problem);
   }
 

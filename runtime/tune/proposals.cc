@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/tune/analytic_rank.h"
+#include "runtime/tune/compile_order.h"
 #include "runtime/tune/search_space.h"
 
 namespace hone {
@@ -35,8 +36,9 @@ absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(const TuneSpec& spe
   const SearchBudget budget{
       .evaluations_max = spec.evaluations_max,
       .other_limit = spec.time_max != absl::InfiniteDuration() || spec.patience > 0};
-  HONE_ASSIGN_OR_RETURN(auto strategy, MakeStrategy(spec.strategy, search_space, Seeds(spec, space),
-                                                    budget, spec.seed));
+  const std::vector<Config> seeds = Seeds(spec, space);
+  HONE_ASSIGN_OR_RETURN(auto strategy,
+                        MakeStrategy(spec.strategy, search_space, seeds, budget, spec.seed));
   int64_t left =
       spec.evaluations_max > 0 ? spec.evaluations_max : std::numeric_limits<int64_t>::max();
   proposals->learns_ = strategy->learns();
@@ -68,6 +70,16 @@ absl::StatusOr<std::unique_ptr<Proposals>> Proposals::Create(const TuneSpec& spe
           "budget of evaluations where the space has more than 4096");
     }
     HONE_RETURN_IF_ERROR(proposals->Rank(spec, space, builder));
+  }
+  if (listed && !budget.other_limit) {
+    // All of them will be measured, so that only the likeliest have a claim to their place.
+    const auto is_seed = [&](const Config& config) {
+      return std::find(seeds.begin(), seeds.end(), config) != seeds.end();
+    };
+    std::vector<Config>& first = proposals->first_;
+    const auto rest = std::stable_partition(first.begin(), first.end(), is_seed);
+    OrderForCompiling(builder, spec.problem, spec.device.Facts(),
+                      static_cast<size_t>(rest - first.begin()), first);
   }
   if (listed || proposals->first_.empty()) return proposals;
   const double unknown = search_space->size() - static_cast<double>(proposals->reused_) - 1;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/tune/winner.h"
 
 namespace hone {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // Device time one candidate may take in one round, and all finalists together.
 constexpr double kSliceNs = 50e6;
 constexpr double kFinalNs = 2e9;
-constexpr int kFinalRoundsMin = 3;
+constexpr int kSlowFinalRounds = 3;
 // How far the fastest may be from what it was before a round counts as disturbed: this share, or
 // this many of its own spreads.
 constexpr double kDisturbedShare = 0.05;
@@ -136,6 +137,17 @@ class RoundSampler {
   std::vector<double> pace_ratios_;  // of undisturbed rounds, over the median at that time
 };
 
+// Whether the median of a finalist's ratios is known well enough. Its standard error is 1.2533
+// standard deviations over the root of the number for normal errors (Kendall and Stuart, The
+// Advanced Theory of Statistics, vol. 1), a standard deviation being 1/1.349 of the quartiles'
+// distance.
+bool IsResolved(const std::vector<double>& ratios) {
+  if (ratios.empty()) return true;
+  const double deviation = (Quantile(ratios, 0.75) - Quantile(ratios, 0.25)) / 1.349;
+  const double error = 1.2533 * deviation / std::sqrt(static_cast<double>(ratios.size()));
+  return 2 * error <= kTieMargin / 2;
+}
+
 }  // namespace
 
 int SamplesFor(double median_ns, int wanted) {
@@ -185,9 +197,10 @@ absl::Status RunFinal(Profiler& profiler, const std::vector<Racer>& finalists) {
   double round_ns = 0;
   for (const Racer& racer : finalists) round_ns += racer.measurement->median_ns;
   const int rounds = std::clamp(static_cast<int>(kFinalNs / std::max(round_ns, 1.0)),
-                                kFinalRoundsMin, kFinalRounds);
+                                kSlowFinalRounds, kFinalRoundsMax);
   std::vector<std::vector<double>> ratios(finalists.size());
   for (int round = 0; round < rounds; ++round) {
+    if (round >= kFinalRoundsMin && std::all_of(ratios.begin(), ratios.end(), IsResolved)) break;
     std::vector<double> times_ns(finalists.size());
     for (size_t i = 0; i < finalists.size(); ++i) {
       const size_t turn = round % 2 == 0 ? i : finalists.size() - 1 - i;

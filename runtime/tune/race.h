@@ -29,7 +29,9 @@ inline constexpr int kRepeatedRoundsMax = 4;
 inline constexpr double kFinalistMargin = 0.03;
 inline constexpr double kDefaultFinalistMargin = 0.10;
 inline constexpr int kFinalistsMax = 6;
-inline constexpr int kFinalRounds = 12;
+// Rounds of a final: as many as it takes to know every ratio well enough for the margin of ties.
+inline constexpr int kFinalRoundsMin = 12;
+inline constexpr int kFinalRoundsMax = 48;
 
 struct Racer {
   int64_t id = 0;  // the profiler's candidate
@@ -58,8 +60,9 @@ std::vector<Racer> Finalists(const std::vector<Racer>& racers);
 
 // One sample of each in every round, in alternating order; each gets as `paired_ratio` the median
 // over the rounds of its time over that of the fastest. What slows a whole round down cancels, so
-// that this resolves what medians of separate samples do not. Finalists of an earlier final keep
-// their ratios to those who are not here: the new ratios are scaled to the first of them.
+// that this resolves what medians of separate samples do not. Ends once twice the standard error of
+// every median is below half of kTieMargin, or with kFinalRoundsMax. Finalists of an earlier final
+// keep their ratios to those who are not here: the new ratios are scaled to the first of them.
 absl::Status RunFinal(Profiler& profiler, const std::vector<Racer>& finalists);
 
 }  // namespace hone

@@ -3,9 +3,9 @@
 
 #include <optional>
 
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/measurement.h"
 #include "runtime/kernel/program.h"
+#include "runtime/launch/device_fingerprint.h"
 #include "runtime/launch/resolve_launch.h"
 
 namespace hone {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/launch/device_fingerprint_proto.h"
 #include "runtime/launch/recipe_proto.h"
 #include "runtime/worker/convert.h"
 
@@ -12,34 +13,6 @@ namespace hone {
 namespace {
 
 namespace wire = v1::worker;
-
-v1::DeviceFingerprint ToWireFingerprint(const DeviceFingerprint& fingerprint) {
-  v1::DeviceFingerprint proto;
-  proto.set_kind(fingerprint.kind);
-  proto.set_architecture(fingerprint.architecture);
-  proto.set_sm_count(fingerprint.sm_count);
-  proto.set_clock_khz(fingerprint.clock_khz);
-  proto.set_memory_clock_khz(fingerprint.memory_clock_khz);
-  proto.set_memory_bus_bits(fingerprint.memory_bus_bits);
-  proto.set_l2_bytes(fingerprint.l2_bytes);
-  proto.set_memory_bytes(fingerprint.memory_bytes);
-  proto.set_slice(fingerprint.slice);
-  return proto;
-}
-
-DeviceFingerprint FromWireFingerprint(const v1::DeviceFingerprint& proto) {
-  DeviceFingerprint fingerprint;
-  fingerprint.kind = proto.kind();
-  fingerprint.architecture = proto.architecture();
-  fingerprint.sm_count = proto.sm_count();
-  fingerprint.clock_khz = proto.clock_khz();
-  fingerprint.memory_clock_khz = proto.memory_clock_khz();
-  fingerprint.memory_bus_bits = proto.memory_bus_bits();
-  fingerprint.l2_bytes = proto.l2_bytes();
-  fingerprint.memory_bytes = proto.memory_bytes();
-  fingerprint.slice = proto.slice();
-  return fingerprint;
-}
 
 wire::WireSizes ToWireSizes(const SizeBindings& sizes) {
   wire::WireSizes message;
@@ -127,7 +100,7 @@ wire::WireDeviceInfo ToWire(const DeviceInfo& info) {
   message.set_index(info.index);
   message.set_name(info.name);
   message.set_architecture(info.architecture);
-  *message.mutable_fingerprint() = ToWireFingerprint(info.fingerprint);
+  *message.mutable_fingerprint() = ToProto(info.fingerprint);
   message.set_max_threads_per_block(info.limits.max_threads_per_block);
   message.set_shared_bytes_per_block_max(info.limits.shared_bytes_per_block_max);
   message.set_shared_bytes_per_sm(info.limits.shared_bytes_per_sm);
@@ -144,7 +117,7 @@ DeviceInfo FromWire(const wire::WireDeviceInfo& message) {
   info.index = message.index();
   info.name = message.name();
   info.architecture = message.architecture();
-  info.fingerprint = FromWireFingerprint(message.fingerprint());
+  info.fingerprint = FromProto(message.fingerprint());
   info.limits.max_threads_per_block = message.max_threads_per_block();
   info.limits.shared_bytes_per_block_max = message.shared_bytes_per_block_max();
   info.limits.shared_bytes_per_sm = message.shared_bytes_per_sm();
@@ -167,6 +140,13 @@ wire::BeginRequest ToWire(const ProfileProblem& problem) {
     *reference.mutable_reference() = ToProto(check.reference);
     for (const auto& output : check.outputs) *reference.add_outputs() = ToWireOutput(output);
   }
+  for (const ChainCheck& check : problem.check.chains) {
+    wire::WireChainCheck& chain = *message.add_chains();
+    chain.set_output(check.output);
+    chain.set_chain(check.chain);
+    chain.mutable_inputs()->Assign(check.names.inputs.begin(), check.names.inputs.end());
+    chain.mutable_scalars()->Assign(check.names.scalars.begin(), check.names.scalars.end());
+  }
   for (const auto& output : problem.check.outputs) *message.add_outputs() = ToWireOutput(output);
   if (problem.check_artifact) *message.mutable_check_artifact() = ToWire(*problem.check_artifact);
   *message.mutable_arguments() = ToProto(problem.arguments);
@@ -187,6 +167,12 @@ absl::StatusOr<ProfileProblem> FromWire(const wire::BeginRequest& message) {
   for (const wire::WireReference& reference : message.references()) {
     HONE_ASSIGN_OR_RETURN(ReferenceCheck converted, FromWireReference(reference));
     problem.check.references.push_back(std::move(converted));
+  }
+  for (const wire::WireChainCheck& chain : message.chains()) {
+    problem.check.chains.push_back({chain.output(),
+                                    chain.chain(),
+                                    {{chain.inputs().begin(), chain.inputs().end()},
+                                     {chain.scalars().begin(), chain.scalars().end()}}});
   }
   for (const wire::WireOutput& output : message.outputs()) {
     problem.check.outputs.push_back(FromWireOutput(output));

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "hone/v1/worker.pb.h"
 #include "runtime/device/profiler.h"
-#include "runtime/kernel/device_fingerprint.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 

@@ -14,7 +14,7 @@
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/cpu_facts.h"
 #include "runtime/cuda/cuda_device.h"
-#include "runtime/cuda/cuda_device_info.h"
+#include "runtime/cuda/cuda_devices.h"
 #include "runtime/device/ceilings.h"
 #include "runtime/device/device_profiler.h"
 #include "runtime/worker/convert.h"

@@ -30,6 +30,25 @@ TEST_F(FilesTest, AtomicWriteReplacesAndLeavesNoTemporary) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
+TEST_F(FilesTest, AtomicWriteReplacesFilesOnlyAndFollowsLinks) {
+  ASSERT_EQ(::mkfifo(Path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::mkdir(Path("directory").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink("pipe", Path("to_pipe").c_str()), 0);
+  ASSERT_EQ(::symlink("nowhere", Path("dangling").c_str()), 0);
+  for (const char* name : {"pipe", "directory", "to_pipe", "dangling"}) {
+    EXPECT_THAT(WriteFileAtomic(Path(name), "x"), testing::Not(IsOk())) << name;
+  }
+  struct stat info = {};
+  ASSERT_EQ(::lstat(Path("pipe").c_str(), &info), 0);
+  EXPECT_TRUE(S_ISFIFO(info.st_mode));
+  ASSERT_THAT(WriteFileAtomic(Path("a"), "one"), IsOk());
+  ASSERT_EQ(::symlink("a", Path("link").c_str()), 0);
+  ASSERT_THAT(WriteFileAtomic(Path("link"), "two"), IsOk());
+  EXPECT_THAT(ReadFile(Path("a")), IsOkAndHolds("two"));
+  ASSERT_EQ(::lstat(Path("link").c_str(), &info), 0);
+  EXPECT_TRUE(S_ISLNK(info.st_mode));
+}
+
 TEST_F(FilesTest, AtomicWriteIntoAMissingDirectoryNamesThePath) {
   EXPECT_THAT(WriteFileAtomic(Path("missing/a"), "x"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(Path("missing/a"))));

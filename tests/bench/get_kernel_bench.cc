@@ -1,173 +1,195 @@
-// A GetKernel hit over a unix socket against a bare gRPC echo of the same payload.
+// A GetKernel hit over a unix socket against a bare gRPC echo of the same payload: latency by size,
+// calls a second on 64 channels, and latency while the daemon works for others.
 //
-// Both servers are processes of their own: honed with its CPU device and a kernel in memory, and
-// this program again as an echo that answers every call with bytes of the same number. The client
-// is the same for both (bytes in, bytes out), calls are sequential, rounds are interleaved.
-#include <signal.h>
-#include <unistd.h>
-
+// Both servers are processes of their own: honed with kernels in memory, and this program again as
+// an echo that answers every call with as many bytes. The client is the same for both, rounds are
+// interleaved.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <string>
+#include <thread>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/text_format.h"
-#include "grpcpp/completion_queue.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/generic/async_generic_service.h"
-#include "grpcpp/generic/generic_stub.h"
-#include "grpcpp/server.h"
-#include "grpcpp/server_builder.h"
 #include "tests/bench/bench_report.h"
-#include "tests/scenarios/daemon_process.h"
+#include "tests/bench/echo_server.h"
+#include "tests/bench/raw_calls.h"
+#include "tests/bench/sized_kernels.h"
 
 namespace hone {
 namespace {
 
-constexpr int kRounds = 30;
-constexpr int kCallsPerRound = 200;
-constexpr int kWarmUpCalls = 500;  // channels, threads and caches settle within far fewer
+constexpr int kRounds = 200;
+// Few, so that what else the machine does meets both alike.
+constexpr int kCallsPerRound = 25;
+constexpr int kWarmUpCalls = 300;  // channels, threads and caches settle within far fewer
+constexpr size_t kChannels = 64;
+constexpr int kThroughputRounds = 9;
+constexpr int kThroughputCalls = 4000;
+constexpr int kBusyRounds = 4;
+constexpr int kBusyCallsPerRound = 500;
+constexpr size_t kColdInFlight = 16;
 
-grpc::ByteBuffer Bytes(const std::string& text) {
-  const grpc::Slice slice(text);
-  return grpc::ByteBuffer(&slice, 1);
-}
-
-// Answers every unary call with `reply`.
-class EchoService : public grpc::CallbackGenericService {
- public:
-  explicit EchoService(std::string reply) : reply_(std::move(reply)) {}
-
- private:
-  class Reactor : public grpc::ServerGenericBidiReactor {
-   public:
-    explicit Reactor(const std::string& reply) : reply_(Bytes(reply)) { StartRead(&request_); }
-    void OnReadDone(bool ok) override {
-      if (ok) {
-        StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
-      } else {
-        Finish(grpc::Status::CANCELLED);
-      }
-    }
-    void OnDone() override { delete this; }
-
-   private:
-    grpc::ByteBuffer request_;
-    grpc::ByteBuffer reply_;
-  };
-
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
-    return new Reactor(reply_);
-  }
-
-  const std::string reply_;
+struct Size {
+  const char* name;
+  int64_t table_bytes;
+  int64_t inline_bytes_max;
 };
 
-int ServeEcho(const std::string& socket_path, const std::string& reply_bytes) {
-  size_t size = 0;
-  if (!absl::SimpleAtoi(reply_bytes, &size)) return 64;
-  EchoService service(std::string(size, 'x'));
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("unix:" + socket_path, grpc::InsecureServerCredentials());
-  builder.RegisterCallbackGenericService(&service);
-  const auto server = builder.BuildAndStart();
-  if (server == nullptr) return 1;
-  server->Wait();
-  return 0;
+template <class T>
+T OrExit(absl::StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  std::fprintf(stderr, "%s\n", value.status().ToString().c_str());
+  std::exit(1);
 }
 
-// Sequential unary calls of one method.
-class Caller {
- public:
-  Caller(const std::shared_ptr<grpc::Channel>& channel, std::string method, std::string request)
-      : stub_(channel), method_(std::move(method)), request_(std::move(request)) {}
-
-  // The reply, or an empty string after printing why there is none.
-  std::string Call() {
-    grpc::ClientContext context;
-    context.set_wait_for_ready(true);
-    auto call = stub_.PrepareUnaryCall(&context, method_, Bytes(request_), &queue_);
-    call->StartCall();
-    grpc::ByteBuffer reply;
-    grpc::Status status;
-    void* tag = nullptr;
-    bool ok = false;
-    call->Finish(&reply, &status, &tag);
-    queue_.Next(&tag, &ok);
-    if (!status.ok()) {
-      std::fprintf(stderr, "%s: %s\n", method_.c_str(), status.error_message().c_str());
-      std::exit(1);
-    }
-    grpc::Slice slice;
-    return reply.DumpToSingleSlice(&slice).ok()
-               ? std::string(reinterpret_cast<const char*>(slice.begin()), slice.size())
-               : std::string();
+// One hit and its echo.
+struct Pair {
+  Pair(DaemonProcess& daemon, const std::string& directory, std::string hit_request)
+      : request(std::move(hit_request)), hit({daemon.Channel()}), reply_bytes(FirstReply()) {
+    echo_server.emplace(OrExit(
+        EchoServer::Start(JoinPath(directory, absl::StrCat("e", reply_bytes)), reply_bytes)));
+    echo.emplace(std::vector<std::shared_ptr<grpc::Channel>>{echo_server->Channel()});
+    TimeCalls(hit, kGetKernelMethod, request, kWarmUpCalls);
+    TimeCalls(*echo, kEchoMethod, request, kWarmUpCalls);
   }
+  size_t FirstReply() { return hit.Call(kGetKernelMethod, request).bytes.Length(); }
 
-  double TimeUs() {
-    const int64_t began = absl::GetCurrentTimeNanos();
-    Call();
-    return static_cast<double>(absl::GetCurrentTimeNanos() - began) / 1e3;
-  }
-
- private:
-  grpc::GenericStub stub_;
-  const std::string method_;
-  const std::string request_;
-  grpc::CompletionQueue queue_;
+  const std::string request;
+  RawCalls hit;
+  const size_t reply_bytes;
+  std::optional<EchoServer> echo_server;
+  std::optional<RawCalls> echo;
 };
 
-std::string HitRequest() {
-  v1::GetKernelRequest request;
+void PrintPercentiles(const std::string& figure, const std::vector<double>& us,
+                      const std::string& peer, const std::vector<double>& peer_us) {
+  for (const auto& [suffix, share] : {std::pair("p50", 0.5), std::pair("p99", 0.99)}) {
+    PrintFigure({.figure = absl::StrCat(figure, "_", suffix),
+                 .value = Percentile(us, share),
+                 .unit = "us",
+                 .peer = peer,
+                 .peer_value = Percentile(peer_us, share)});
+  }
+}
+
+void Append(std::vector<double>& to, const std::vector<double>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+void Latency(Pair& pair, const std::string& name) {
+  std::vector<double> hit_us, echo_us;
+  for (int round = 0; round < kRounds; ++round) {
+    Append(hit_us, TimeCalls(pair.hit, kGetKernelMethod, pair.request, kCallsPerRound));
+    Append(echo_us, TimeCalls(*pair.echo, kEchoMethod, pair.request, kCallsPerRound));
+  }
+  std::printf("%s: %zu bytes out, %zu bytes back\n", name.c_str(), pair.request.size(),
+              pair.reply_bytes);
+  PrintPercentiles("get_kernel_hit_" + name, hit_us, "grpc_echo", echo_us);
+}
+
+void Throughput(DaemonProcess& daemon, Pair& pair, const std::string& name) {
+  std::vector<std::shared_ptr<grpc::Channel>> hit_channels, echo_channels;
+  for (size_t i = 0; i < kChannels; ++i) {
+    hit_channels.push_back(daemon.Channel());
+    echo_channels.push_back(pair.echo_server->Channel());
+  }
+  RawCalls hit(std::move(hit_channels)), echo(std::move(echo_channels));
+  std::vector<double> hits, echoes;
+  for (int round = 0; round <= kThroughputRounds; ++round) {
+    const double of_hits =
+        CallsPerSecond(hit, kChannels, kGetKernelMethod, pair.request, kThroughputCalls);
+    const double of_echoes =
+        CallsPerSecond(echo, kChannels, kEchoMethod, pair.request, kThroughputCalls);
+    if (round == 0) continue;  // connects
+    hits.push_back(of_hits);
+    echoes.push_back(of_echoes);
+  }
+  PrintFigure({.figure = absl::StrCat("get_kernel_hits_on_64_channels_", name),
+               .value = Percentile(hits, 0.5),
+               .unit = "calls/s",
+               .peer = "grpc_echo",
+               .peer_value = Percentile(echoes, 0.5)});
+}
+
+// Tunes over and over, and has builds for later calls queued, as a warm-up does.
+void TuneAndWarm(SizedKernels& kernels, const std::atomic<bool>& stop) {
+  const auto client = kernels.daemon().Client();
+  RawCalls warm({kernels.daemon().Channel()});
+  v1::TuneRequest request;
   google::protobuf::TextFormat::ParseFromString(
-      "template { name: 'copy_1d' } params { key: 'T' value { text: 'F32' } } "
-      "params { key: 'n' value { integer: 67108864 } } max_wait_ms: 600000",
+      "template { name: 'sized' } params { key: 'bytes' value { integer: 1000 } } "
+      "params { key: 'key' value { integer: 0 } } params { key: 'n' value { integer: 1000000 } } "
+      "force: true",
       &request);
-  return request.SerializeAsString();
+  static int64_t key = 10'000'000;
+  while (!stop) {
+    for (int i = 0; i < 8; ++i) {
+      warm.Start(0, kGetKernelMethod, kernels.Request(16'384, ++key, 0, v1::NO_WAIT));
+      warm.Next();
+    }
+    grpc::ClientContext context;
+    const auto reader = client->Tune(&context, request);
+    v1::TuneEvent event;
+    while (reader->Read(&event)) {
+    }
+    reader->Finish();
+  }
+}
+
+// Asks for kernels that nobody has asked for, many at once.
+void AskForColdOnes(SizedKernels& kernels, const std::atomic<bool>& stop) {
+  RawCalls calls({kernels.daemon().Channel()});
+  static int64_t key = 1'000'000;
+  const auto start = [&](size_t index) {
+    calls.Start(index, kGetKernelMethod, kernels.Request(16'384, ++key));
+  };
+  for (size_t i = 0; i < kColdInFlight; ++i) start(i);
+  while (calls.in_flight() > 0) {
+    const auto reply = calls.Next();
+    if (!stop) start(reply->index);
+  }
+}
+
+using Work = void (*)(SizedKernels&, const std::atomic<bool>&);
+
+void Beside(SizedKernels& kernels, Pair& pair, const std::string& name, Work work) {
+  std::vector<double> quiet_us, busy_us, echo_us;
+  for (int round = 0; round < kBusyRounds; ++round) {
+    Append(quiet_us, TimeCalls(pair.hit, kGetKernelMethod, pair.request, kBusyCallsPerRound));
+    std::atomic<bool> stop{false};
+    std::thread worker([&] { work(kernels, stop); });
+    for (int i = 0; i < 5; ++i) {
+      Append(busy_us, TimeCalls(pair.hit, kGetKernelMethod, pair.request, kBusyCallsPerRound / 5));
+      Append(echo_us, TimeCalls(*pair.echo, kEchoMethod, pair.request, kBusyCallsPerRound / 5));
+    }
+    stop = true;
+    worker.join();
+  }
+  PrintPercentiles(absl::StrCat("get_kernel_hit_beside_", name), busy_us, "quiet", quiet_us);
+  PrintPercentiles(absl::StrCat("get_kernel_hit_beside_", name), busy_us, "grpc_echo_beside_it",
+                   echo_us);
 }
 
 int Main() {
   PrintMachine();
-  const auto directory = TemporaryDirectory::Create("/tmp", "hone");
-  if (!directory.ok()) return 1;
-  const auto daemon = DaemonProcess::Start(directory->path());
-  if (!daemon.ok()) {
-    std::fprintf(stderr, "%s\n", daemon.status().ToString().c_str());
-    return 1;
-  }
-  Caller hit((*daemon)->Channel(), "/hone.v1.KernelService/GetKernel", HitRequest());
-  const std::string reply = hit.Call();  // compiles the default config
-
-  const std::string echo_path = JoinPath(directory->path(), "e");
-  Subprocess::Options options;
-  options.program = ExecutablePath();
-  options.arguments = {"--echo", echo_path, std::to_string(reply.size())};
-  const auto echo_process = Subprocess::Spawn(options);
-  if (!echo_process.ok()) return 1;
-  Caller echo(grpc::CreateChannel("unix:" + echo_path, grpc::InsecureChannelCredentials()),
-              "/bench/Echo", HitRequest());
-  for (int i = 0; i < kWarmUpCalls; ++i) {
-    hit.Call();
-    echo.Call();
-  }
-  const int64_t hits_before = (*daemon)->Status().counters().at("memory_hits");
-  std::vector<double> hit_us, echo_us;
-  for (int round = 0; round < kRounds; ++round) {
-    for (int i = 0; i < kCallsPerRound; ++i) hit_us.push_back(hit.TimeUs());
-    for (int i = 0; i < kCallsPerRound; ++i) echo_us.push_back(echo.TimeUs());
-  }
-  const int64_t hits = (*daemon)->Status().counters().at("memory_hits") - hits_before;
-  std::printf("payload: %zu bytes out, %zu bytes back; %lld of %d calls were memory hits\n",
-              HitRequest().size(), reply.size(), static_cast<long long>(hits),
-              kRounds * kCallsPerRound);
-  for (const double share : {0.5, 0.99}) {
-    PrintFigure({.figure = share == 0.5 ? "get_kernel_hit_p50" : "get_kernel_hit_p99",
-                 .value = Percentile(hit_us, share),
-                 .unit = "us",
-                 .peer = "grpc_echo",
-                 .peer_value = Percentile(echo_us, share)});
+  const auto directory = OrExit(TemporaryDirectory::Create("/tmp", "hone"));
+  SizedKernels kernels = OrExit(SizedKernels::Start(directory.path()));
+  std::printf("binaries for %s\n", kernels.architecture().c_str());
+  for (const Size& size : {Size{"1KB", 1000, -1}, Size{"16KiB", 16 << 10, 0},
+                           Size{"64KiB", 64 << 10, 0}, Size{"240KiB", 240 << 10, 0}}) {
+    const int64_t hits_before = kernels.daemon().Status().counters().at("memory_hits");
+    Pair pair(kernels.daemon(), directory.path(),
+              kernels.Request(size.table_bytes, 0, size.inline_bytes_max));
+    Latency(pair, size.name);
+    if (size.table_bytes <= 16 << 10) Throughput(kernels.daemon(), pair, size.name);
+    const int64_t hits = kernels.daemon().Status().counters().at("memory_hits") - hits_before;
+    std::printf("%lld calls were memory hits\n", static_cast<long long>(hits));
+    if (size.table_bytes != 16 << 10) continue;
+    Beside(kernels, pair, "tune_and_warm", &TuneAndWarm);
+    Beside(kernels, pair, "cold_compiles", &AskForColdOnes);
   }
   return 0;
 }
@@ -176,6 +198,6 @@ int Main() {
 }  // namespace hone
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::strcmp(argv[1], "--echo") == 0) return hone::ServeEcho(argv[2], argv[3]);
+  if (const auto code = hone::ServeEchoIfAsked(argc, argv)) return *code;
   return hone::Main();
 }

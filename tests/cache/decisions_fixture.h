@@ -36,7 +36,7 @@ class DecisionsTest : public testing::Test {
       profilers_.push_back(profiler.get());
       lanes.push_back({.info = info, .profiler = std::move(profiler)});
     }
-    cache_ = KernelCache::Create(caching_.get(), store_.get(), std::move(lanes), {});
+    cache_ = KernelCache::Create(caching_.get(), store_.get(), std::move(lanes), options_);
   }
   FakeProfiler& profiler(size_t device = 0) { return *profilers_.at(device); }
 
@@ -78,6 +78,7 @@ class DecisionsTest : public testing::Test {
   }
   static Config Parse(const std::string& config) { return *Config::Parse(config); }
 
+  KernelCache::Options options_;  // from the next Start on
   KernelTemplatePtr template_ = SimpleTemplate();
   FakeCompiler compiler_;
   std::unique_ptr<InMemoryStore> store_ = std::make_unique<InMemoryStore>();

@@ -65,21 +65,33 @@ TEST_F(PinTest, UnpinningLetsTheMeasurementsDecideUnderANewGeneration) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not pinned")));
 }
 
-TEST_F(PinTest, WithoutAConfigThePresentWinnerIsPinned) {
-  ASSERT_THAT(cache_->PinWinner(key_, std::nullopt, ""), IsOk());
-  EXPECT_EQ(Get(kN).pin->config->ToString(), "XBLOCK=256 VEC=4");
+TEST_F(PinTest, APinOutlivesATimeoutButNotAWrongResult) {
+  ASSERT_THAT(cache_->PinWinner(key_, Parse("XBLOCK=128 VEC=1"), ""), IsOk());
+  const auto reject = [&](RejectionKind kind) {
+    Measurement rejected;
+    rejected.config = Parse("XBLOCK=128 VEC=1");
+    rejected.rejection = Rejection{.kind = kind};
+    ASSERT_THAT(store_->PutMeasurement(key_, rejected), IsOk());
+    Start({FakeDeviceInfo()});
+  };
+  reject(RejectionKind::kTimeout);
+  EXPECT_EQ(ConfigOf(Get(kN)), "XBLOCK=128 VEC=1") << "a moment's trouble";
+  EXPECT_TRUE(Get(kN).pin);
+  reject(RejectionKind::kWrongResult);
+  EXPECT_EQ(ConfigOf(Get(kN)), "XBLOCK=256 VEC=4");
+  EXPECT_FALSE(Get(kN).pin);
 }
 
 TEST_F(PinTest, WhatCannotBePinnedIsRefusedWithWhatCould) {
-  EXPECT_THAT(cache_->PinWinner(key_, Parse("XBLOCK=512 VEC=1"), ""),
+  EXPECT_THAT(cache_->PinWinner(key_, Parse("VEC=1 XBLOCK=512"), ""),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("never measured"),
+                       AllOf(HasSubstr("'XBLOCK=512 VEC=1' was never measured"),
                              HasSubstr("fastest measured are 'XBLOCK=256 VEC=4' (1000 ns)"))));
   EXPECT_THAT(cache_->PinWinner(key_, Parse("XBLOCK=64 VEC=4"), ""),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("rejected: wrong_result: max error 3"),
                              HasSubstr("'XBLOCK=256 VEC=4'"))));
-  EXPECT_THAT(cache_->PinWinner(std::string(64, '0'), std::nullopt, ""),
+  EXPECT_THAT(cache_->PinWinner(std::string(64, '0'), Parse("XBLOCK=64 VEC=1"), ""),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no tuning 000")));
   EXPECT_FALSE(Get(kN).pin);
 }

@@ -155,6 +155,49 @@ TEST_F(StaleTest, AnInterruptedRevalidationIsTakenUpAgain) {
   EXPECT_LE(CountStale(), 3);
 }
 
+TEST_F(StaleTest, WhoWaitsForATunedKernelWaitsForAStaleOneToBeMeasuredAgain) {
+  Start({WithDriver("580.2")});
+  Script(1200);
+  KernelRequest wait = Request(kN);
+  wait.policy = Policy::kWaitTuned;
+  EXPECT_TRUE(Get(kN).stale) << "the others are not kept waiting";
+  const KernelAnswer answer = Get(wait);
+  EXPECT_FALSE(answer.stale) << answer.stale_reason;
+  EXPECT_EQ(ConfigOf(answer), ranked_[0]);
+  EXPECT_EQ(answer.source, AnswerSource::kTuned);
+  EXPECT_EQ(CountStale(), 3) << "the front only, as in a tune that was asked for";
+  const int begins = profiler().begins();
+  Get(wait);
+  EXPECT_EQ(profiler().begins(), begins) << "once";
+}
+
+TEST_F(StaleTest, AWaitThatEndsFirstIsAnsweredWithTheStaleKernel) {
+  Start({WithDriver("580.2")});
+  Notification answered;
+  profiler().OnBegin([&](const ProfileProblem&) { answered.WaitForNotification(); });
+  KernelRequest wait = Request(kN);
+  wait.policy = Policy::kWaitTuned;
+  wait.max_wait = absl::Milliseconds(1);
+  const KernelAnswer answer = Get(wait);
+  answered.Notify();
+  EXPECT_TRUE(answer.stale);
+  EXPECT_TRUE(answer.tuning) << "the tune goes on";
+  EXPECT_EQ(ConfigOf(answer), ranked_[0]);
+}
+
+TEST_F(StaleTest, WhereNothingComesOfTheTuneTheStaleKernelAnswers) {
+  Start({WithDriver("580.2")});
+  profiler().FailBegin(absl::UnavailableError("no lane"));
+  KernelRequest wait = Request(kN);
+  wait.policy = Policy::kWaitTuned;
+  EXPECT_EQ(ConfigOf(Get(wait)), ranked_[0]);
+  EXPECT_TRUE(Get(wait).stale);
+  options_.tune_when = TuneWhen::kNever;
+  Start({WithDriver("580.2")});
+  EXPECT_TRUE(Get(wait).stale);
+  EXPECT_EQ(profiler().begins(), 0);
+}
+
 TEST_F(StaleTest, WhatWasInvalidatedIsServedAsStaleAndMeasuredAnew) {
   const auto dry = cache_->Invalidate({.template_name = "copy"}, "2026-11-30: bad cooling", true);
   ASSERT_THAT(dry, IsOk());

@@ -1,6 +1,4 @@
 // The command against a scripted daemon: what it prints and how it exits.
-#include "client/cli/cli.h"
-
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -9,7 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/files.h"
-#include "tests/client/fake_service.h"
+#include "tests/client/cli_fixture.h"
+#include "tests/client/tls_authority.h"
 
 namespace hone::cli {
 namespace {
@@ -17,42 +16,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-class CliTest : public testing::Test {
- protected:
-  // Runs `hone ARGUMENTS` against the fake daemon.
-  int Hone(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"hone", "--endpoint", daemon_.endpoint()});
-    return RunMain(arguments);
-  }
-
-  int RunMain(const std::vector<std::string>& arguments) {
-    std::vector<const char*> argv;
-    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = Main(static_cast<int>(argv.size()), argv.data());
-    out_ = testing::internal::GetCapturedStdout();
-    err_ = testing::internal::GetCapturedStderr();
-    return code;
-  }
-
-  FakeService& service() { return daemon_.service(); }
-
-  FakeDaemon daemon_;
-  std::string out_;
-  std::string err_;
-};
-
-v1::MeasurementInfo Timed(const std::string& config, double median_ns) {
-  v1::MeasurementInfo m;
-  m.set_config(config);
-  m.set_median_ns(median_ns);
-  m.set_gb_per_s(1e6 / median_ns);
-  m.set_verified(true);
-  m.add_verified_sizes("n=64");
-  return m;
-}
 
 TEST_F(CliTest, HelpIsWrittenForPeople) {
   EXPECT_EQ(RunMain({"hone", "--help"}), kExitOk);
@@ -89,10 +52,64 @@ TEST_F(CliTest, WithoutADaemonItSaysWhatToStartAndWhichEndpointWasTried) {
   EXPECT_THAT(err_, AllOf(HasSubstr("/nowhere/honed.sock"), HasSubstr("honed")));
 }
 
+TEST_F(CliTest, TlsIsSpokenWithTheFileOfTheOptionOrTheEnvironment) {
+  const TlsAuthority authority;
+  FakeDaemon remote(authority.Issue("IP:127.0.0.1"));
+  EXPECT_EQ(RunMain({"hone", "--endpoint", remote.endpoint(), "--tls-ca-file", authority.ca_file(),
+                     "templates"}),
+            kExitOk)
+      << err_;
+  setenv("HONE_TLS_CA_FILE", authority.ca_file().c_str(), 1);
+  EXPECT_EQ(RunMain({"hone", "--endpoint", remote.endpoint(), "templates"}), kExitOk) << err_;
+  EXPECT_EQ(Hone({"templates"}), kExitOk) << "of sockets it says nothing: " << err_;
+  const TlsAuthority other;
+  EXPECT_EQ(RunMain({"hone", "--wait", "0.5", "--endpoint", remote.endpoint(), "--tls-ca-file",
+                     other.ca_file(), "templates"}),
+            kExitUnreachable);
+  EXPECT_THAT(err_, AllOf(HasSubstr(other.ca_file()), HasSubstr("issued by nobody")));
+  unsetenv("HONE_TLS_CA_FILE");
+  EXPECT_NE(RunMain({"hone", "--endpoint", remote.endpoint(), "--tls-ca-file", "/nowhere.pem",
+                     "templates"}),
+            kExitOk);
+  EXPECT_THAT(err_, HasSubstr("tls_ca_file '/nowhere.pem'"));
+}
+
 TEST_F(CliTest, UnknownNamesExitWith3) {
   EXPECT_EQ(Hone({"describe", "copy_2d"}), kExitNotFound);
   EXPECT_THAT(err_, HasSubstr("no template 'copy_2d'"));
   EXPECT_EQ(Hone({"show", "abcdef"}), kExitNotFound);
+}
+
+grpc::Status Invalid(const std::string& message, const std::string& reason) {
+  v1::ErrorDetail detail;
+  detail.set_reason(reason);
+  return {grpc::StatusCode::INVALID_ARGUMENT, message, detail.SerializeAsString()};
+}
+
+// One kind of mistake has one code, whoever notices it.
+TEST_F(CliTest, WhatTheDaemonFindsWrongWithTheCommandLineExitsWith64Too) {
+  service().FailNext("GetKernel", Invalid("params.n: -1 is not at least 0", "INVALID_ARGUMENT"));
+  EXPECT_EQ(Hone({"get", "copy_1d", "n=-1"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("params.n"));
+  service().FailNext("GetKernel", Invalid("copy_1d does not compile", "COMPILE_FAILED"));
+  EXPECT_EQ(Hone({"get", "copy_1d", "n=1"}), kExitError) << "not what the command line says";
+  service().FailNext("GetKernel",
+                     grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "no device here"));
+  EXPECT_EQ(Hone({"get", "copy_1d", "n=1"}), kExitError);
+}
+
+TEST_F(CliTest, WhatAFileSaysWrongExitsWith1) {
+  const TemporaryDirectory files = TemporaryDirectory::Create().value();
+  const std::string path = JoinPath(files.path(), "template.pbtxt");
+  ASSERT_TRUE(WriteNewFile(path, "name: \"mine\"\nconstraints: \"VEC +\"\n").ok());
+  const grpc::Status refusal = Invalid("constraints[0]: \"VEC +\": bad", "INVALID_ARGUMENT");
+  service().FailNext("RegisterTemplate", refusal);
+  EXPECT_EQ(Hone({"lint", path}), kExitError);
+  service().FailNext("Tune", refusal);
+  EXPECT_EQ(Hone({"tune", path, "n=64"}), kExitError);
+  EXPECT_THAT(err_, HasSubstr("template.pbtxt:2:"));
+  service().FailNext("Tune", Invalid("params.n: -1 is not at least 0", "INVALID_ARGUMENT"));
+  EXPECT_EQ(Hone({"tune", path, "n=-1"}), kExitUsage) << "the template is not at fault";
 }
 
 TEST_F(CliTest, StatusShowsDevicesAndCompilers) {
@@ -232,33 +249,6 @@ TEST_F(CliTest, HeadersListShowsWhatANameMeans) {
 }
 
 // scenario P35
-TEST_F(CliTest, MissesAreListedWithHowOftenAndWhen) {
-  v1::UntunedKey* miss = service().misses.add_misses();
-  miss->set_key("0123456789abcdef0123");
-  miss->set_template_name("copy_1d");
-  miss->set_problem("T=F32 n=64");
-  miss->set_architecture("sm_90a");
-  miss->set_policy(v1::FROZEN);
-  miss->set_count(1234);
-  EXPECT_EQ(Hone({"misses", "--since", "90m", "--template", "copy_1d", "--limit", "7"}), kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("0123456789ab"), HasSubstr("T=F32 n=64"), HasSubstr("FROZEN"),
-                          HasSubstr("1234")));
-  EXPECT_EQ(service().misses_request.since_s(), 5400);
-  EXPECT_EQ(service().misses_request.template_name(), "copy_1d");
-  EXPECT_EQ(service().misses_request.limit(), 7);
-  EXPECT_EQ(Hone({"misses", "-o", "json"}), kExitOk);
-  EXPECT_THAT(out_, HasSubstr("\"problem\": \"T=F32 n=64\""));
-  EXPECT_EQ(service().misses_request.since_s(), 24 * 3600);
-  service().misses.Clear();
-  EXPECT_EQ(Hone({"misses"}), kExitOk);
-  EXPECT_THAT(out_, HasSubstr("within 24h"));
-  for (const char* wrong : {"yesterday", "0s", "-1h", "inf"}) {
-    EXPECT_EQ(Hone({"misses", std::string("--since=") + wrong}), kExitUsage) << wrong;
-    EXPECT_THAT(err_, AllOf(HasSubstr("--since"), HasSubstr(wrong)));
-  }
-}
-
-// scenario P35
 TEST_F(CliTest, GetNamesTheKeyThatMissedAndTheNearestTunedOnes) {
   service().kernel.set_source(v1::DEFAULT);
   service().kernel.set_key("fedcba9876543210fedc");
@@ -302,156 +292,6 @@ TEST_F(CliTest, WrongOptionsOfATuneAreRefusedByName) {
   EXPECT_THAT(err_, HasSubstr("'n' is given twice"));
 }
 
-TEST_F(CliTest, ListAndShowDrawTheLandscape) {
-  v1::TuningSummary summary;
-  summary.set_key("0123456789abcdef0123");
-  summary.set_template_name("copy_1d");
-  (*summary.mutable_params())["n"].set_integer(64);
-  *summary.mutable_winner() = Timed("A=2", 1000);
-  service().tunings = {summary};
-  EXPECT_EQ(Hone({"list"}), kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("0123456789ab"), HasSubstr("n=64"), HasSubstr("1.00 us")));
-
-  service().explained.set_tuning_key("012345");
-  v1::GetTuningResponse& tuning = service().tuning["012345"];
-  *tuning.mutable_summary() = summary;
-  *tuning.add_measurements() = Timed("A=1", 2000);
-  *tuning.add_measurements() = Timed("A=2", 1000);
-  v1::MeasurementInfo* rejected = tuning.add_measurements();
-  rejected->set_config("A=3");
-  rejected->mutable_rejection()->set_kind("timeout");
-  EXPECT_EQ(Hone({"show", "012345"}), kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("A=2 *"), HasSubstr("50.0%"), HasSubstr("timeout"),
-                          HasSubstr("verified at n=64")));
-  EXPECT_LT(out_.find("A=2 *"), out_.find("A=1"));
-  const std::string by_key = out_;
-  EXPECT_EQ(Hone({"show", "copy_1d", "n=64"}), kExitOk);
-  EXPECT_EQ(out_, by_key);
-  service().explained.set_tuning_key("abcdef");
-  EXPECT_EQ(Hone({"show", "copy_1d", "n=65"}), kExitNotFound);
-  EXPECT_THAT(err_, HasSubstr("hone tune copy_1d n=65"));
-}
-
-// scenario P30
-TEST_F(CliTest, ShowHasDateDriverAndClockOfEveryTiming) {
-  v1::GetTuningResponse& tuning = service().tuning["012345"];
-  for (const char* config : {"A=1", "A=2"}) {
-    v1::MeasurementInfo* measurement = tuning.add_measurements();
-    *measurement = Timed(config, 1000);
-    measurement->set_measured_at_unix_ms(int64_t{1'700'000'000'000});
-    measurement->set_driver("580.95.05");
-    measurement->set_clock_mhz(1980);
-  }
-  tuning.set_left_out(7);
-  EXPECT_EQ(Hone({"show", "012345"}), kExitOk);
-  for (const char* config : {"A=1 ", "A=2 "}) {
-    const std::string line =
-        out_.substr(out_.find(config), out_.find('\n', out_.find(config)) - out_.find(config));
-    EXPECT_THAT(line, AllOf(HasSubstr("2023-11-1"), HasSubstr("580.95.05"), HasSubstr("1980 MHz")));
-  }
-  EXPECT_THAT(out_, HasSubstr("7 more candidates"));
-}
-
-TEST_F(CliTest, PinAndUnpinSayWhatIsServedFromNowOn) {
-  service().pinned.set_key("0123456789abcdef0123");
-  service().pinned.mutable_pin()->set_config("A=1 B=2");
-  service().pinned.mutable_pin()->set_generation(7);
-  EXPECT_EQ(Hone({"pin", "012345", "A=1", "B=2", "--reason", "all ranks agree"}), kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("0123456789ab is answered with A=1 B=2"), HasSubstr("7")));
-  EXPECT_EQ(service().last_pin().config(), "A=1 B=2");
-  EXPECT_EQ(service().last_pin().reason(), "all ranks agree");
-  EXPECT_EQ(Hone({"pin", "012345", "A=1 B=2"}), kExitOk);
-  EXPECT_EQ(service().last_pin().config(), "A=1 B=2");
-  EXPECT_EQ(Hone({"pin", "012345"}), kExitOk);
-  EXPECT_EQ(service().last_pin().config(), "");
-  EXPECT_EQ(Hone({"pin"}), kExitUsage);
-
-  service().unpinned.set_key("0123456789abcdef0123");
-  *service().unpinned.mutable_was() = service().pinned.pin();
-  service().unpinned.mutable_was()->set_reason("all ranks agree");
-  EXPECT_EQ(Hone({"unpin", "012345"}), kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("measurements again"), HasSubstr("A=1 B=2"),
-                          HasSubstr("all ranks agree")));
-}
-
-TEST_F(CliTest, InvalidateSaysWhatItConcerns) {
-  service().invalidated.set_tunings(1);
-  service().invalidated.set_measurements(48);
-  service().invalidated.set_pins_spared(2);
-  EXPECT_EQ(Hone({"invalidate"}), kExitUsage);
-  EXPECT_THAT(err_, HasSubstr("--template, --device, --driver and --compiler"));
-  EXPECT_EQ(Hone({"invalidate", "--driver", "570.1", "--compiler", "nvrtc 12.9.86", "--dry-run"}),
-            kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("48 measurements of 1 tuning would be invalidated"),
-                          HasSubstr("2 pinned configs spared")));
-  EXPECT_TRUE(service().last_invalidate().dry_run());
-  EXPECT_EQ(service().last_invalidate().driver(), "570.1");
-  EXPECT_EQ(service().last_invalidate().compiler_build(), "nvrtc 12.9.86");
-
-  v1::DeviceStatus* device = service().status.add_devices();
-  device->set_index(0);
-  device->set_device_key("feedfeedfeed");
-  EXPECT_EQ(Hone({"invalidate", "--device", "0", "--template", "copy_1d"}), kExitOk);
-  EXPECT_THAT(out_, HasSubstr("invalidated: kept"));
-  EXPECT_EQ(service().last_invalidate().device_key(), "feedfeedfeed");
-  EXPECT_EQ(service().last_invalidate().template_name(), "copy_1d");
-  EXPECT_FALSE(service().last_invalidate().dry_run());
-  EXPECT_EQ(Hone({"invalidate", "--device", "3"}), kExitUsage);
-  EXPECT_THAT(err_, HasSubstr("no device 3"));
-  EXPECT_EQ(Hone({"invalidate", "--device", "abcdef"}), kExitOk);
-  EXPECT_EQ(service().last_invalidate().device_key(), "abcdef");
-  service().invalidated.set_note("nothing matches");
-  EXPECT_EQ(Hone({"invalidate", "--template", "x"}), kExitOk);
-  EXPECT_EQ(out_, "nothing matches\n");
-}
-
-TEST_F(CliTest, ListAndShowTellWhatIsPinnedAndWhatIsStale) {
-  v1::GetTuningResponse& tuning = service().tuning["012345"];
-  v1::TuningSummary& summary = *tuning.mutable_summary();
-  summary.set_key("0123456789abcdef0123");
-  summary.mutable_pin()->set_config("A=1");
-  summary.mutable_pin()->set_reason("all ranks agree");
-  summary.set_unpinned_config("A=2");
-  summary.set_same_bits_config("A=3");
-  *summary.mutable_winner() = Timed("A=1", 2000);
-  summary.mutable_winner()->set_stale_reason("measured under driver 570.1, now 580.2");
-  *tuning.add_measurements() = summary.winner();
-  *tuning.add_measurements() = Timed("A=2", 1000);
-  tuning.mutable_measurements(1)->set_stale_reason("invalidated 2026-11-30: bad cooling");
-  tuning.mutable_measurements(1)->set_irreproducible(true);
-  service().tunings = {summary};
-  EXPECT_EQ(Hone({"list"}), kExitOk);
-  EXPECT_THAT(out_, HasSubstr("pinned; stale: measured under driver 570.1, now 580.2"));
-  EXPECT_EQ(Hone({"show", "012345"}), kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("pinned: A=1"), HasSubstr("all ranks agree"),
-                          HasSubstr("without the pin A=2 would be served"),
-                          HasSubstr("stale: measured under driver 570.1"),
-                          HasSubstr("with the default's bits: A=3"), HasSubstr("A=1 *"),
-                          HasSubstr("* the pinned config"),
-                          HasSubstr("invalidated 2026-11-30: bad cooling; other bits")));
-}
-
-// scenario P34
-TEST_F(CliTest, SlicesAreShownAsWhatTheyAre) {
-  v1::TuningSummary summary;
-  summary.set_key("0123456789abcdef0123");
-  summary.mutable_device()->set_kind("cuda");
-  summary.mutable_device()->set_architecture("sm_90a");
-  summary.mutable_device()->set_sm_count(16);
-  summary.mutable_device()->set_slice("MIG 1g.18gb");
-  service().tunings = {summary};
-  EXPECT_EQ(Hone({"list"}), kExitOk);
-  EXPECT_THAT(out_, HasSubstr("sm_90a, 16 SMs, slice MIG 1g.18gb"));
-  *service().tuning["012345"].mutable_summary() = summary;
-  EXPECT_EQ(Hone({"show", "012345"}), kExitOk);
-  EXPECT_THAT(out_, HasSubstr("slice MIG 1g.18gb"));
-  v1::DeviceStatus* device = service().status.add_devices();
-  *device->mutable_fingerprint() = summary.device();
-  device->set_device_key("feedfeedfeedfeed");
-  EXPECT_EQ(Hone({"status"}), kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("slice MIG 1g.18gb"), HasSubstr("feedfeedfeed")));
-}
-
 TEST_F(CliTest, NumericsAreAskedForByName) {
   *service().kernel.mutable_kernel()->add_variants() = CopyVariant("image", 16, "", false);
   service().kernel.mutable_pin()->set_config("VEC=4");
@@ -482,10 +322,26 @@ TEST_F(CliTest, GetPrintsSourceAndVariants) {
   EXPECT_EQ(Hone({"get", "copy_1d", "--policy", "sometimes"}), kExitUsage);
 }
 
+// scenario P46
+TEST_F(CliTest, WhatOnlyANewerDaemonKnowsIsShownByItsNumber) {
+  service().kernel.set_source(static_cast<v1::Source>(9));
+  *service().kernel.mutable_kernel()->add_variants() = CopyVariant("image", 16, "", false);
+  EXPECT_EQ(Hone({"get", "copy_1d", "n=65"}), kExitOk) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("source 9"), HasSubstr("VEC=4")));
+  EXPECT_EQ(Hone({"get", "copy_1d", "n=65", "-o", "json"}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("\"source\": 9"));
+  auto* miss = service().misses.add_misses();
+  miss->set_policy(static_cast<v1::Policy>(8));
+  miss->set_template_name("copy_1d");
+  EXPECT_EQ(Hone({"misses"}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("policy 8"));
+}
+
 TEST_F(CliTest, CompileErrorsShowTheExcerptAndHowToGetTheLog) {
   v1::ErrorDetail detail;
   detail.set_excerpt("k.cu(3): error: expected a \";\"");
   detail.set_log_id("feed");
+  detail.set_reason("COMPILE_FAILED");
   service().FailNext("Compile", grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
                                              "k.cu does not compile", detail.SerializeAsString()));
   EXPECT_EQ(Hone({"compile", "/dev/null"}), kExitError);
@@ -493,21 +349,6 @@ TEST_F(CliTest, CompileErrorsShowTheExcerptAndHowToGetTheLog) {
                           HasSubstr("hone artifact --log feed")));
   EXPECT_EQ(Hone({"compile", "/nowhere.cu"}), kExitError);
   EXPECT_THAT(err_, HasSubstr("/nowhere.cu"));
-}
-
-TEST_F(CliTest, ExplainKeyPrintsEveryIngredient) {
-  service().explained.set_tuning_key("abc");
-  service().explained.add_tuning_key_ingredients("problem=n=64");
-  service().explained.set_state("nothing is stored");
-  EXPECT_EQ(Hone({"explain-key", "copy_1d", "n=64"}), kExitOk);
-  EXPECT_THAT(out_, AllOf(HasSubstr("problem=n=64"), HasSubstr("nothing is stored")));
-}
-
-TEST_F(CliTest, ArtifactWritesVerifiedBytes) {
-  const v1::KernelVariant variant = CopyVariant("image", 16, "", false);
-  service().artifacts[variant.artifact().sha256()] = "image";
-  EXPECT_EQ(Hone({"artifact", variant.artifact().sha256(), "-"}), kExitOk);
-  EXPECT_EQ(out_, "image");
 }
 
 }  // namespace

@@ -79,9 +79,13 @@ bool CopiesRightly(const Kernel& kernel, int64_t n, size_t offset) {
   const size_t at = kAround / 2 + offset;
   LaunchArguments arguments;
   arguments.sizes = {{"n", n}};
-  arguments.buffers = {{"dst", {.address = reinterpret_cast<uint64_t>(to.data() + at)}},
-                       {"src", {.address = reinterpret_cast<uint64_t>(from.data() + at)}}};
-  const absl::Status status = kernel.LaunchOnCpu(arguments);
+  const auto dst = reinterpret_cast<uint64_t>(to.data() + at);
+  const auto src = reinterpret_cast<uint64_t>(from.data() + at);
+  arguments.buffers = {{"dst", {.address = dst}}, {"src", {.address = src}}};
+  const PlanBuffer buffers[] = {{.address = dst}, {.address = src}};
+  const PlanInputs inputs{.sizes = &n, .buffers = buffers};
+  const absl::Status status =
+      offset % 2 == 0 ? kernel.LaunchOnCpu(arguments) : kernel.LaunchOnCpu(inputs);
   EXPECT_THAT(status, IsOk());
   std::vector<float> wanted = before;
   std::copy_n(from.begin() + static_cast<ptrdiff_t>(at), count,
@@ -100,6 +104,52 @@ TEST_F(ClientOnDaemonTest, AServedKernelIsRightAtEverySizeAndOffset) {
       EXPECT_TRUE(CopiesRightly(*kernel, n, offset)) << n << " " << offset;
     }
   }
+}
+
+TEST_F(ClientOnDaemonTest, AChainOfOperatorsIsTunedShownAndServed) {
+  const std::vector<std::string> sizes = {"A=F32", "rows=32", "cols=64"};
+  const auto hone = [&](std::vector<std::string> arguments, std::vector<std::string> options = {}) {
+    arguments.insert(arguments.end(), sizes.begin(), sizes.end());
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return Hone(arguments);
+  };
+  EXPECT_EQ(Hone({"describe", "elementwise"}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("f=swiglu"), HasSubstr("silu(a) * b"), HasSubstr("B_SHAPE=row"),
+                          HasSubstr("against the interpreted chain f")));
+  EXPECT_EQ(hone({"tune", "elementwise", "f=silu(a) * b"}, {"--evaluations", "3"}), cli::kExitOk)
+      << out_ << err_;
+  // The preset is the same problem.
+  EXPECT_EQ(hone({"get", "elementwise", "f=swiglu"}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("TUNED"));
+  EXPECT_EQ(Hone({"list"}), cli::kExitOk);
+  EXPECT_THAT(out_, HasSubstr("f=silu(a)*b"));
+  EXPECT_EQ(hone({"show", "elementwise", "f=silu(a)*b"}), cli::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("verified at"));
+  EXPECT_EQ(hone({"run", "elementwise", "f=silu(a)*b"}), cli::kExitOk) << err_;
+  EXPECT_NE(hone({"run", "elementwise", "f=silu(a)*b"}, {"--verify"}), cli::kExitOk);
+  EXPECT_THAT(err_, HasSubstr("checked by interpreting the chain f"));
+
+  EXPECT_EQ(hone({"tune", "elementwise", "f=silu(a) * e"}), cli::kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("params.f: column 11: \"e\" is unknown"));
+  EXPECT_EQ(hone({"tune", "elementwise", "f=a); asm(\"trap;"}), cli::kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("params.f: column 2"));
+  // What is to be typed is quoted for a shell.
+  EXPECT_EQ(hone({"show", "elementwise", "f=-a*b"}), cli::kExitNotFound);
+  EXPECT_THAT(err_, HasSubstr("try: hone tune elementwise 'f=-a*b' A=F32 rows=32 cols=64"));
+
+  absl::StatusOr<Kernel> kernel = Connected(true).GetKernel(
+      {.template_name = "elementwise",
+       .params = {{"f", "relu(a) + alpha"}, {"A", "F32"}, {"rows", 3}, {"cols", 5}},
+       .max_wait = absl::Minutes(5)});
+  ASSERT_THAT(kernel, IsOk());
+  std::vector<float> values = {-2, -1, 0, 1, 2, 3, -4};
+  LaunchArguments arguments;
+  arguments.sizes = {{"rows", 1}, {"cols", 7}};
+  arguments.scalars = {{"alpha", 0.5}};
+  const auto address = reinterpret_cast<uint64_t>(values.data());
+  arguments.buffers = {{"out", {.address = address}}, {"a", {.address = address}}};  // in place
+  EXPECT_THAT(kernel->LaunchOnCpu(arguments), IsOk());
+  EXPECT_THAT(values, testing::ElementsAre(0.5f, 0.5f, 0.5f, 1.5f, 2.5f, 3.5f, 0.5f));
 }
 
 TEST_F(ClientOnDaemonTest, KernelsOfTheCpuDeviceRunOnlyWhereTheClientAllowsIt) {
@@ -204,7 +254,7 @@ TEST_F(ClientOnDaemonTest, ACompileHasTheHeadersOfItsSetAndIsKeptPerSet) {
 TEST_F(ClientOnDaemonTest, RunTellsWhatItCannotDo) {
   EXPECT_EQ(Hone({"run", "copy_9d", "n=4"}), cli::kExitNotFound);
   EXPECT_THAT(err_, HasSubstr("copy_1d"));  // a name near it
-  EXPECT_EQ(Hone({"run", "copy_1d"}), cli::kExitError);
+  EXPECT_EQ(Hone({"run", "copy_1d"}), cli::kExitUsage);
   EXPECT_THAT(err_, HasSubstr("params.n"));
   EXPECT_EQ(Hone({"run", "rmsnorm", "rows=2", "cols=64", "eps=tiny"}), cli::kExitUsage);
   EXPECT_THAT(err_, HasSubstr("eps=tiny"));

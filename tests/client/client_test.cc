@@ -148,6 +148,22 @@ TEST_F(ClientTest, CallsThatChangeNothingAreRepeatedWhenTheDaemonIsBusyRestartin
   EXPECT_EQ(service().calls("RegisterTemplate"), 1);
 }
 
+TEST_F(ClientTest, ADaemonThatIsFullIsAskedAgainWhenItSaysThatThisHelps) {
+  const Client client = Connected();
+  v1::ErrorDetail detail;
+  detail.set_retry_after_ms(5);
+  for (int i = 0; i < 2; ++i) {
+    service().FailNext("ListTemplates", grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
+                                                     detail.SerializeAsString()));
+  }
+  EXPECT_THAT(client.ListTemplates(), IsOk());
+  EXPECT_EQ(service().calls("ListTemplates"), 3);
+  service().FailNext("ListTemplates",
+                     grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "needs 9 GB of memory"));
+  EXPECT_THAT(client.ListTemplates(), StatusIs(kResourceExhausted, "needs 9 GB of memory"));
+  EXPECT_EQ(service().calls("ListTemplates"), 4);
+}
+
 TEST_F(ClientTest, ListsAllPages) {
   for (int i = 0; i < 1203; ++i) {
     service().tunings.emplace_back().set_key(absl::StrCat("key", i));

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
+#include "runtime/base/keep_grpc.h"
 #include "runtime/base/sha256.h"
 #include "runtime/launch/recipe_proto.h"
 
@@ -29,7 +30,7 @@ std::string TemporaryDirectory() {
 
 }  // namespace
 
-grpc::Status FakeService::Enter(const std::string& method, const grpc::ServerContext& context) {
+grpc::Status FakeService::Enter(const std::string& method, grpc::ServerContext& context) {
   const MutexLock lock(&mutex_);
   ++calls_[method];
   last_timeout_ = absl::FromChrono(context.deadline()) - absl::Now();
@@ -37,6 +38,13 @@ grpc::Status FakeService::Enter(const std::string& method, const grpc::ServerCon
     if (failures->empty()) continue;
     grpc::Status failure = failures->front();
     failures->pop_front();
+    if (failure.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+      v1::ErrorDetail detail;
+      detail.ParseFromString(failure.error_details());
+      const int64_t after_ms = detail.retry_after_ms();
+      context.AddTrailingMetadata("grpc-retry-pushback-ms",
+                                  absl::StrCat(after_ms > 0 ? after_ms : -1));
+    }
     return failure;
   }
   return grpc::Status::OK;
@@ -280,11 +288,25 @@ FakeDaemon::FakeDaemon() : directory_(TemporaryDirectory()), socket_path_(direct
 
 FakeDaemon::FakeDaemon(std::string socket_path) : socket_path_(std::move(socket_path)) { Start(); }
 
-void FakeDaemon::Start() {
+FakeDaemon::FakeDaemon(const TlsIdentity& identity, int port) {
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs = {{identity.key, identity.certificate}};
+  Start(absl::StrCat("127.0.0.1:", port), grpc::SslServerCredentials(options));
+}
+
+std::string FakeDaemon::endpoint() const {
+  return socket_path_.empty() ? absl::StrCat("127.0.0.1:", port_) : "unix:" + socket_path_;
+}
+
+void FakeDaemon::Start() { Start(endpoint(), grpc::InsecureServerCredentials()); }
+
+void FakeDaemon::Start(const std::string& address,
+                       std::shared_ptr<grpc::ServerCredentials> credentials) {
+  KeepGrpc();
   service_.status.set_api_version(1);
   service_.status.set_version("0.1.0");
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(endpoint(), grpc::InsecureServerCredentials());
+  builder.AddListeningPort(address, std::move(credentials), &port_);
   builder.RegisterService(&service_);
   builder.SetMaxReceiveMessageSize(64 << 20);
   server_ = builder.BuildAndStart();
@@ -296,7 +318,7 @@ void FakeDaemon::Stop() {
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
   server_.reset();
-  unlink(socket_path_.c_str());
+  if (!socket_path_.empty()) unlink(socket_path_.c_str());
 }
 
 FakeDaemon::~FakeDaemon() {

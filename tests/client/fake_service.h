@@ -1,4 +1,4 @@
-// A scripted KernelService behind a real gRPC server on a unix socket.
+// A scripted KernelService behind a real gRPC server, on a unix socket or on TCP with TLS.
 #pragma once
 
 #include <deque>
@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "hone/v1/kernel_service.grpc.pb.h"
 #include "runtime/base/mutex.h"
 #include "runtime/launch/launch_recipe.h"
+#include "tests/client/tls_identity.h"
 
 namespace hone {
 
@@ -88,8 +90,8 @@ class FakeService : public v1::KernelService::Service {
                           v1::ExplainKeyResponse*) override;
 
  private:
-  // Counts the call; the scripted failure, if there is one.
-  grpc::Status Enter(const std::string& method, const grpc::ServerContext& context);
+  // Counts the call; the scripted failure, if there is one, with the trailer of the daemon's.
+  grpc::Status Enter(const std::string& method, grpc::ServerContext& context);
 
   mutable Mutex mutex_;
   std::deque<grpc::Status> failures_ ABSL_GUARDED_BY(mutex_);
@@ -111,21 +113,26 @@ class FakeDaemon {
   // At a path of its own in a new temporary directory.
   FakeDaemon();
   explicit FakeDaemon(std::string socket_path);
+  // With TLS on TCP; port 0: any that is free.
+  explicit FakeDaemon(const TlsIdentity& identity, int port = 0);
   ~FakeDaemon();
 
   FakeService& service() { return service_; }
   const std::string& socket_path() const { return socket_path_; }
-  std::string endpoint() const { return "unix:" + socket_path_; }
+  std::string endpoint() const;
+  int port() const { return port_; }
 
   // Stops answering and removes the socket.
   void Stop();
 
  private:
   void Start();
+  void Start(const std::string& address, std::shared_ptr<grpc::ServerCredentials> credentials);
 
   FakeService service_;
-  std::string directory_;  // empty: not ours
-  std::string socket_path_;
+  std::string directory_;    // empty: not ours
+  std::string socket_path_;  // empty: on TCP
+  int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -1,5 +1,6 @@
 #include "client/cli/params.h"
 
+#include "client/cli/format.h"
 #include "tests/testing/status_matchers.h"
 
 namespace hone::cli {
@@ -37,6 +38,25 @@ TEST(ParamsTest, ValuesAreIntegersFlagsOrText) {
   EXPECT_THAT(ParseParamValue("true"), IsOkAndHolds(ParamValue(true)));
   EXPECT_THAT(ParseParamValue("F32"), IsOkAndHolds(ParamValue(std::string("F32"))));
   EXPECT_THAT(ParseParamValue("act::relu"), IsOkAndHolds(ParamValue(std::string("act::relu"))));
+}
+
+TEST(ParamsTest, ChainsAreTextHoweverTheyBegin) {
+  for (const char* text : {"silu(a)*b", "silu(a) * b", "2*a", "-a", "-(a+b)", "1/(1+exp(-a))",
+                           "1e-3*a", "where(a<=0,b,c)", "a==b"}) {
+    EXPECT_THAT(ParseParamValue(text), IsOkAndHolds(ParamValue(std::string(text))));
+  }
+  // The first '=' ends the name.
+  const absl::StatusOr<Params> params = ParseParams({"f=where(a<=0,a,b)", "n=3*2^4"});
+  ASSERT_TRUE(params.ok()) << params.status();
+  EXPECT_EQ(params->at("f"), ParamValue(std::string("where(a<=0,a,b)")));
+  EXPECT_EQ(params->at("n"), ParamValue(int64_t{48}));
+}
+
+TEST(ParamsTest, WordsAreQuotedForAShellWhereTheyHaveToBe) {
+  EXPECT_EQ(ShellWord("n=2^26+1"), "n=2^26+1");
+  EXPECT_EQ(ShellWord("f=silu(a) * b"), "'f=silu(a) * b'");
+  EXPECT_EQ(ShellWord("it's"), "'it'\\''s'");
+  EXPECT_EQ(ShellWord(""), "''");
 }
 
 TEST(ParamsTest, ErrorsNameTheParameter) {

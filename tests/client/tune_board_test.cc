@@ -62,6 +62,21 @@ TEST(TuneBoardTest, LaterRoundsMoveAMedianWithoutANewRow) {
   EXPECT_THAT(lines[1], HasSubstr("1.50 us"));
 }
 
+TEST(TuneBoardTest, TheBestSoFarMayBeKnownFromBefore) {
+  TuneBoard board;
+  v1::TuneEvent started = Started();
+  started.mutable_started()->set_best_known_ns(1000);
+  board.Add(started);
+  EXPECT_EQ(board.BestNs(), 1000);
+  EXPECT_FALSE(board.HasTimed());
+  board.Add(TimedEvent("A=1", 2000));
+  EXPECT_THAT(board.CandidateLine(TimedEvent("A=1", 2000).candidate()),
+              HasSubstr("50.0% of best so far"));
+  EXPECT_THAT(board.Lines(0)[1], HasSubstr("50.0%"));
+  board.Add(TimedEvent("A=2", 500));
+  EXPECT_EQ(board.BestNs(), 500);
+}
+
 TEST(TuneBoardTest, AShortScreenShowsTheBestAndCountsTheRest) {
   TuneBoard board;
   for (int i = 1; i <= 9; ++i) board.Add(TimedEvent("A=" + std::to_string(i), 1000.0 * i));
@@ -105,6 +120,21 @@ TEST(TuneBoardTest, ExcludedPointsAreCountedByConstraint) {
   EXPECT_EQ(lines[2], "2 points excluded by constraint \"A <= 4\"");
 }
 
+// scenario P31
+TEST(TuneBoardTest, ASpreadBeyondTheDistanceToTheRunnerUpIsCalledNoisy) {
+  TuneBoard board;
+  board.Add(Started());
+  v1::TuneFinished finished;
+  *finished.mutable_winner() = TimedEvent("A=3", 1000).candidate();
+  *finished.mutable_runner_up() = TimedEvent("A=1", 1100).candidate();
+  finished.mutable_runner_up()->set_spread(0.2);
+  EXPECT_THAT(Summary(board, finished),
+              HasSubstr("noisy: single samples spread by 20.0%, the runner-up is 10.0% away\n"));
+  finished.mutable_winner()->set_paired_ratio(1);
+  finished.mutable_runner_up()->set_paired_ratio(1.02);
+  EXPECT_THAT(Summary(board, finished), HasSubstr("the runner-up is 2.0% away in pairs"));
+}
+
 TEST(TuneBoardTest, TheSummarySaysWhatWasFoundAndHow) {
   TuneBoard board;
   board.Add(Started());
@@ -121,6 +151,7 @@ TEST(TuneBoardTest, TheSummarySaysWhatWasFoundAndHow) {
   EXPECT_THAT(text, HasSubstr("verified at n=64"));
   EXPECT_THAT(text, HasSubstr("8 measured, 1 rejected"));
   EXPECT_THAT(text, HasSubstr("key  0123abcd"));
+  EXPECT_THAT(text, Not(HasSubstr("noisy")));
   finished.set_unverified(true);
   EXPECT_THAT(Summary(board, finished), HasSubstr("unverified"));
 }

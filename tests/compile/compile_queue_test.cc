@@ -50,6 +50,50 @@ TEST(CompileQueueTest, HigherPriorityGoesFirstThenOrderOfArrival) {
   EXPECT_THAT(order, ElementsAre("interactive", "tune 1", "tune 2", "warm"));
 }
 
+TEST(CompileQueueTest, WhatSomebodyUrgentJoinsMovesUp) {
+  CompileQueue queue(1, 100);
+  ASSERT_THAT(queue.Acquire(kTune), IsOk());
+  CompileUrgency urgency(kWarm);
+  Mutex mutex;
+  std::vector<std::string> order;
+  std::vector<std::thread> threads;
+  const auto start = [&](CompilePriority priority, CompileUrgency* joined,
+                         const std::string& name) {
+    const int waiting = queue.waiting();
+    threads.emplace_back([&, priority, joined, name] {
+      const auto acquired = queue.Acquire(priority, joined);
+      ASSERT_THAT(acquired, IsOk());
+      {
+        MutexLock lock(&mutex);
+        order.push_back(name);
+      }
+      if (joined != nullptr) {
+        EXPECT_EQ(*acquired, kInteractive);
+      }
+      queue.Release(*acquired);
+    });
+    AwaitWaiting(queue, waiting + 1);
+  };
+  start(kWarm, &urgency, "joined");
+  start(kTune, nullptr, "tune");
+  urgency.Raise(kInteractive);
+  urgency.Raise(kTune);  // never lowers it
+  queue.Release(kTune);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(order, ElementsAre("joined", "tune"));
+}
+
+TEST(CompileQueueTest, ASlotKeptFromWarmUpIsGivenToWarmUpThatBecameUrgent) {
+  CompileQueue queue(2, 100);
+  ASSERT_THAT(queue.Acquire(kWarm), IsOk());
+  CompileUrgency urgency(kWarm);
+  std::thread second([&] { EXPECT_THAT(queue.Acquire(kWarm, &urgency), IsOk()); });
+  AwaitWaiting(queue, 1);
+  urgency.Raise(kInteractive);
+  second.join();
+  EXPECT_EQ(queue.running(), 2);
+}
+
 TEST(CompileQueueTest, WarmUpLeavesOneSlotFree) {
   CompileQueue queue(2, 100);
   ASSERT_THAT(queue.Acquire(kWarm), IsOk());
@@ -93,7 +137,7 @@ TEST(CompileQueueTest, ClosingAnswersEveryoneWhoWaits) {
   AwaitWaiting(queue, 1);
   queue.Close();
   waiting.join();
-  EXPECT_EQ(queue.Acquire(kTune).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(queue.Acquire(kTune).status().code(), absl::StatusCode::kUnavailable);
   queue.Release(kTune);
   queue.AwaitIdle();
 }

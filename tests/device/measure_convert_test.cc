@@ -50,6 +50,7 @@ TEST(MeasureConvertTest, ProblemsSurviveTheTrip) {
                                                       .rtol = 0.25,
                                                       .mismatch_share_max = 0.01,
                                                       .nan = NanPolicy::kNanForbidden};
+  problem.check.chains = {{"dst", "silu(src)*eps", {.inputs = {"src"}, .scalars = {"eps"}}}};
   problem.policy.cache = MeasuringPolicy::Cache::kRotating;
   problem.launch_timeout = absl::Milliseconds(1500);
   problem.memory_bytes_max = 123;
@@ -69,6 +70,11 @@ TEST(MeasureConvertTest, ProblemsSurviveTheTrip) {
   EXPECT_EQ(tolerance.rtol, 0.25);
   EXPECT_EQ(tolerance.mismatch_share_max, 0.01);
   EXPECT_EQ(tolerance.nan, NanPolicy::kNanForbidden);
+  ASSERT_EQ(back->check.chains.size(), 1u);
+  EXPECT_EQ(back->check.chains[0].output, "dst");
+  EXPECT_EQ(back->check.chains[0].chain, "silu(src)*eps");
+  EXPECT_EQ(back->check.chains[0].names.inputs, std::vector<std::string>{"src"});
+  EXPECT_EQ(back->check.chains[0].names.scalars, std::vector<std::string>{"eps"});
   EXPECT_EQ(back->check_artifact->sha256, problem.check_artifact->sha256);
   EXPECT_EQ(back->policy.ToString(), "v2 rotating");
   EXPECT_EQ(back->launch_timeout, absl::Milliseconds(1500));

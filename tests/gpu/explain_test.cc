@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/cli.h"
 #include "client/cpp/hone/client.h"
-#include "tests/scenarios/daemon_process.h"
+#include "tests/gpu/daemon_on_gpu.h"
 #include "tests/testing/status_matchers.h"
 
 namespace hone {
@@ -21,29 +21,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class GpuExplainTest : public testing::Test {
+class GpuExplainTest : public DaemonOnGpuTest {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = new TemporaryDirectory(*TemporaryDirectory::Create("/tmp", "hone"));
-    auto daemon = DaemonProcess::Start(directory_->path(), {.device = "cuda"});
-    ASSERT_THAT(daemon, IsOk());
-    daemon_ = daemon->release();
-    const v1::GetStatusResponse status = daemon_->WaitForEngine();
-    if (status.devices().empty() || status.devices(0).fingerprint().kind() != "cuda") {
-      missing_ = new std::string("no CUDA device");
-    }
-  }
-  static void TearDownTestSuite() {
-    delete daemon_;
-    delete directory_;
-    delete missing_;
-  }
-  void SetUp() override {
-    if (missing_ != nullptr) GTEST_SKIP() << *missing_;
-  }
-
-  static std::string Endpoint() { return "unix:" + daemon_->socket_path(); }
-
   int Hone(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"hone", "--endpoint", Endpoint()});
     std::vector<const char*> argv;
@@ -77,15 +56,8 @@ class GpuExplainTest : public testing::Test {
     return reply.ok() ? *std::move(reply) : v1::ExplainTuningResponse();
   }
 
-  static TemporaryDirectory* directory_;
-  static DaemonProcess* daemon_;
-  static std::string* missing_;
   std::string out_, err_;
 };
-
-TemporaryDirectory* GpuExplainTest::directory_ = nullptr;
-DaemonProcess* GpuExplainTest::daemon_ = nullptr;
-std::string* GpuExplainTest::missing_ = nullptr;
 
 std::map<std::string, double> ValuesOf(const v1::DeviceCeilings& ceilings) {
   std::map<std::string, double> values;

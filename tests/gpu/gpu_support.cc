@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/compile/compile_pool.h"
-#include "runtime/cuda/cuda_device_info.h"
+#include "runtime/cuda/cuda_devices.h"
 
 namespace hone {
 

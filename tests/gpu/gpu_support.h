@@ -4,8 +4,8 @@
 #include <string>
 
 #include "runtime/compile/compiler.h"
-#include "runtime/kernel/device_fingerprint.h"
 #include "runtime/kernel/program.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 

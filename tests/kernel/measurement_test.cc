@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/kernel/device_fingerprint.h"
+#include "runtime/launch/device_fingerprint.h"
 
 namespace hone {
 namespace {

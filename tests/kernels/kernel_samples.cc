@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 namespace hone {
@@ -86,6 +86,28 @@ const std::vector<KernelSample>& KernelSamples() {
       {"axpby_act", "T=BF16 ACT=gelu n=10000", {}},
       {"axpby_act", "T=F32 ACT=relu n=1000", {}},
       {"axpby_act", "T=BF16 ACT=identity n=1000", {}},
+      {"elementwise",
+       "f=swiglu A=F32 rows=60 cols=1000",
+       {"rows=0 cols=7", "rows=3 cols=0", "rows=1 cols=1", "rows=33 cols=1023",
+        "rows=4097 cols=1"}},
+      {"elementwise",
+       "f=add_bias_gelu A=BF16 rows=70 cols=512",
+       {"rows=31 cols=37", "rows=129 cols=8", "rows=5 cols=4099", "rows=1 cols=3"}},
+      {"elementwise", "f=geglu A=F16 rows=33 cols=257", {}},
+      {"elementwise",
+       "f=scale_residual A=F16 B=F32 rows=64 cols=333",
+       {"rows=700 cols=5", "rows=700 cols=8"}},
+      {"elementwise",
+       "f=swiglu_quantize A=BF16 rows=50 cols=512",
+       {"rows=7 cols=133", "rows=1 cols=40000"}},
+      {"elementwise",
+       "f=clamp(a*b,-alpha,alpha)+c-d A=F8E4M3 B=F32 C=F16 D=BF16 OUT=F32 B_SHAPE=column "
+       "C_SHAPE=row D_SHAPE=scalar rows=90 cols=131",
+       {"rows=90 cols=128", "rows=300 cols=3", "rows=2 cols=5000"}},
+      {"elementwise",
+       "f=where(a<0,a*beta,a)/b A=F32 B_SHAPE=column OUT=F8E4M3 rows=40 cols=520",
+       {"rows=40 cols=513", "rows=1000 cols=4"}},
+      {"elementwise", "f=gelu(a) A=F32 A_SHAPE=row OUT=BF16 rows=300 cols=400", {"rows=9 cols=77"}},
       {"row_sum", "T=F32 rows=70 cols=1000", {"rows=0", "rows=1", "rows=33"}},
       {"row_sum", "T=BF16 rows=40 cols=4096", {"rows=3"}},
       {"row_sum", "T=F16 rows=40 cols=37", {}},
@@ -117,7 +139,11 @@ std::vector<KernelSample> KernelSamplesFor(const std::string& architecture) {
 }
 
 std::string NameOf(const KernelSample& sample) {
-  return sample.kernel + "_" + absl::StrReplaceAll(sample.params, {{" ", "_"}, {"=", "_"}});
+  std::string name = sample.kernel + "_" + sample.params;
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(c)) c = '_';
+  }
+  return name;
 }
 
 std::vector<Config> SampleConfigs(const ConfigSpace& space, size_t count) {

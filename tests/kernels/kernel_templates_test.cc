@@ -37,8 +37,8 @@ TEST(KernelTemplatesTest, AllLoadAndAreDescribed) {
     EXPECT_FALSE(spec.checks.empty()) << spec.name << " has no reference";
   }
   EXPECT_THAT(
-      names, testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "matmul_mma", "matmul_tiled",
-                                    "rmsnorm", "row_sum", "softmax", "transpose"}));
+      names, testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "elementwise", "matmul_mma",
+                                    "matmul_tiled", "rmsnorm", "row_sum", "softmax", "transpose"}));
 }
 
 TEST(KernelTemplatesTest, EverySampleHasADefaultAndAFewHundredConfigsAtMost) {
@@ -96,6 +96,7 @@ TEST(KernelTemplatesTest, GridsOfHugeProblemsFit) {
       {"copy_2d", "T=BF16 rows=131072 cols=131072"},
       {"transpose", "T=BF16 rows=131072 cols=131072"},
       {"axpby_act", "T=BF16 n=17179869184"},
+      {"elementwise", "f=add_bias_gelu A=BF16 rows=131072 cols=131072"},
       {"row_sum", "T=BF16 rows=16777216 cols=1024"},
       {"softmax", "T=BF16 rows=16777216 cols=1024"},
       {"rmsnorm", "T=BF16 rows=16777216 cols=1024"},

@@ -1,11 +1,14 @@
 // The launcher against a driver table that records calls; tests/gpu proves the same on a device.
 #include "runtime/launch/cuda_launcher.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/launch/plan_launcher.h"
 #include "tests/launch/recipes.h"
 #include "tests/testing/status_matchers.h"
 
@@ -95,7 +98,7 @@ class CudaLauncherTest : public testing::Test {
   absl::Status Launch(const LaunchRecipe& recipe, int64_t n, CudaModule& module) {
     absl::StatusOr<ResolvedLaunch> launch = ResolveLaunch(recipe, CopyArguments(n));
     if (!launch.ok()) return launch.status();
-    return LaunchOnStream(driver_, module, *launch, nullptr);
+    return LaunchOnStream(module.driver(), module, *launch, nullptr);
   }
 
   Recorder recorder_;
@@ -181,6 +184,108 @@ TEST_F(CudaLauncherTest, TensorMapsNeedADriverThatHasThem) {
   ASSERT_THAT(module, IsOk());
   EXPECT_THAT(Launch(recipe, 64, *module),
               StatusIs(kFailedPrecondition, HasSubstr("cuTensorMapEncodeTiled")));
+}
+
+// As Launch, by a plan.
+absl::Status LaunchPlannedCopy(const CudaDriver& driver, const LaunchRecipe& recipe, int64_t n,
+                               CudaModule& module) {
+  const absl::StatusOr<LaunchPlan> plan = LaunchPlan::Create(recipe, {});
+  if (!plan.ok()) return plan.status();
+  const absl::StatusOr<PlanFunctions> functions = PlanFunctions::Find(module, recipe);
+  if (!functions.ok()) return functions.status();
+  const PlanBuffer buffers[] = {{.address = 0x100000}, {.address = 0x200000}};
+  PlannedLaunch launch;
+  if (!plan->Resolve({.sizes = &n, .buffers = buffers}, launch)) {
+    return absl::InternalError("not resolved");
+  }
+  return LaunchOnStream(driver, *plan, *functions, launch, nullptr);
+}
+
+TEST_F(CudaLauncherTest, APlannedLaunchMakesTheCallsOfALaunchByName) {
+  CudaDriver driver = RecordingDriver();
+  driver.TensorMapEncodeTiled = [](CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank,
+                                   void* address, const cuuint64_t* dims, const cuuint64_t*,
+                                   const cuuint32_t* box, const cuuint32_t*, CUtensorMapInterleave,
+                                   CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                   CUtensorMapFloatOOBfill) {
+    recorder->calls.push_back(absl::StrCat("map ", rank, " ", reinterpret_cast<uint64_t>(address),
+                                           " ", dims[0], " ", box[0]));
+    const uint64_t mark = 77;
+    std::memcpy(map, &mark, sizeof(mark));
+    return CUDA_SUCCESS;
+  };
+  LaunchRecipe recipe = CopyRecipe();
+  RecipeTensorMap map;
+  map.buffer = "src";
+  map.dims = {E("n")};
+  map.box = {E("32")};
+  recipe.arguments.push_back({"map", map});
+  recipe.steps[0].launch.grid[0] = E("32");
+  recipe.steps[0].launch.cluster[0] = E("16");
+  recipe.steps[0].launch.dynamic_shared_bytes = E("n * 16");
+  recipe.steps[0].programmatic_dependent_launch = true;
+  recipe.steps.push_back(recipe.steps[0]);
+  recipe.steps[1].arguments = {1, 3, 2};
+  RecipeStep memset;
+  memset.memset_argument = 0;
+  memset.memset_value = 7;
+  recipe.steps.push_back(memset);
+
+  std::vector<std::string> calls[2];
+  for (const bool planned : {false, true}) {
+    absl::StatusOr<CudaModule> module = CudaModule::Load(driver, "image");
+    ASSERT_THAT(module, IsOk());
+    recorder_.calls.clear();
+    for (const int64_t n : {4096, 8192, 4}) {
+      EXPECT_THAT(
+          planned ? LaunchPlannedCopy(driver, recipe, n, *module) : Launch(recipe, n, *module),
+          IsOk());
+      EXPECT_THAT(recorder_.parameters, ElementsAre(0x200000u, 77u, static_cast<uint64_t>(n)));
+    }
+    // By name a function is found at its first launch, after the maps were encoded.
+    std::stable_partition(recorder_.calls.begin(), recorder_.calls.end(),
+                          [](const std::string& call) { return call.find("map") != 0; });
+    calls[planned ? 1 : 0] = recorder_.calls;
+  }
+  EXPECT_EQ(calls[0], calls[1]);
+  EXPECT_GT(calls[0].size(), 10u);
+}
+
+TEST_F(CudaLauncherTest, ErrorsOfAPlannedLaunchNameTheStep) {
+  absl::StatusOr<CudaModule> module = CudaModule::Load(driver_, "image");
+  ASSERT_THAT(module, IsOk());
+  recorder_.launch_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+  EXPECT_THAT(LaunchPlannedCopy(driver_, CopyRecipe(), 4, *module),
+              StatusIs(kAborted, HasSubstr("step 0 (copy): cuLaunchKernelEx: ")));
+  LaunchRecipe recipe = CopyRecipe();
+  recipe.steps[0].symbol = "absent";
+  EXPECT_THAT(LaunchPlannedCopy(driver_, recipe, 4, *module),
+              StatusIs(kNotFound, HasSubstr("no kernel 'absent'")));
+}
+
+// The driver's limit of a function only ever rises, or a launch of another thread would fail.
+TEST_F(CudaLauncherTest, ThreadsThatNeedMoreSharedMemoryRaiseTheLimitTogether) {
+  absl::StatusOr<CudaModule> module = CudaModule::Load(driver_, "image");
+  ASSERT_THAT(module, IsOk());
+  absl::StatusOr<CudaFunction*> function = module->Find("copy");
+  ASSERT_THAT(function, IsOk());
+  recorder_.calls.clear();
+  std::vector<std::thread> threads;
+  for (uint32_t thread = 0; thread < 8; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (uint32_t i = 0; i < 100; ++i) {
+        EXPECT_THAT((*function)->Allow(50000 + (i * 7919 + thread * 104729) % 100000, 1), IsOk());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_FALSE(recorder_.calls.empty());
+  int last = 0;
+  for (const std::string& call : recorder_.calls) {
+    const int bytes = std::stoi(call.substr(std::strlen("shared ")));
+    EXPECT_GT(bytes, last);
+    last = bytes;
+  }
 }
 
 }  // namespace

@@ -49,4 +49,30 @@ inline LaunchArguments CopyArguments(int64_t n) {
   return arguments;
 }
 
+// rmsnorm as it is served: y, x, weight, eps, rows; 4,096 columns, 16-byte accesses.
+inline LaunchRecipe RmsNormRecipe() {
+  LaunchRecipe recipe;
+  recipe.dynamic_sizes = {"rows"};
+  RecipeBuffer matrix = DenseBuffer(DataType::kBF16, Access::kRead, 16);
+  matrix.shape = {E("rows"), E("4096")};
+  matrix.strides = {E("4096"), E("1")};
+  RecipeBuffer y = matrix;
+  y.access = Access::kWrite;
+  RecipeBuffer weight = DenseBuffer(DataType::kBF16, Access::kRead, 16);
+  weight.shape = {E("4096")};
+  recipe.arguments = {{"y", y},
+                      {"x", matrix},
+                      {"weight", weight},
+                      {"eps", RecipeScalar{.type = DataType::kF32, .value = std::nullopt}},
+                      {"rows", ComputedScalar(DataType::kI64, "rows")}};
+  RecipeStep step;
+  step.symbol = "rmsnorm";
+  step.launch.grid[0] = E("ceil_div(rows, 4)");
+  step.launch.block[0] = E("128");
+  step.arguments = {0, 1, 2, 3, 4};
+  recipe.steps = {step};
+  recipe.guards = {E("rows <= 1048576")};
+  return recipe;
+}
+
 }  // namespace hone

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/cli.h"
-#include "google/protobuf/text_format.h"
 #include "runtime/base/clocks.h"
 #include "tests/scenarios/daemon_process.h"
+#include "tests/scenarios/one_kernel_template.h"
 
 namespace hone {
 namespace {
@@ -22,13 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kDevice[] = HONE_SCENARIO_DEVICE;
-
-template <class Message>
-Message FromText(const std::string& text) {
-  Message message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
 
 // What a Tune call said, the last word on each candidate.
 struct Tuned {
@@ -274,60 +267,14 @@ TEST_F(CandidatesTest, RestoringABufferIsNotTimed) {
 
 // A tune of a template sent along, whose only tunable has `values`.
 v1::TuneRequest ScaleWith(const std::vector<int64_t>& values, const std::string& version) {
-  auto request = FromText<v1::TuneRequest>(R"pb(
-    params {
-      key: "n"
-      value { integer: 65536 }
-    }
-    inline_template {
-      name: "scale"
-      source: "scale.cu"
-      params {
-        name: "n"
-        size { dynamic: true }
-      }
-      arguments {
-        name: "y"
-        buffer {
-          dtype: "F32"
-          shape: [ "n" ]
-          access: WRITE
-        }
-      }
-      arguments {
-        name: "x"
-        buffer {
-          dtype: "F32"
-          shape: [ "n" ]
-          access: READ
-          init: NORMAL
-        }
-      }
-      arguments {
-        name: "n"
-        scalar { type: I64 value: "n" }
-      }
-      steps {
-        entry: "scale<${XBLOCK}>"
-        launch { grid_x: "ceil_div(n, XBLOCK)" block_x: "XBLOCK" }
-      }
-      work { bytes: "8 * n" flops: "n" }
-      check {
-        reference: "scale_reference"
-        launch { grid_x: "ceil_div(n, 256)" block_x: "256" }
-        output: "y"
-        exact: true
-      }
-    })pb");
-  v1::KernelTemplate& message = *request.mutable_inline_template();
-  message.set_version(version);
-  v1::Tunable* tunable = message.add_tunables();
-  tunable->set_name("XBLOCK");
-  for (const int64_t value : values) tunable->add_values(value);
-  tunable->set_default_(values.front());
-  v1::SourceFile* file = message.add_files();
-  file->set_name("scale.cu");
-  file->set_content(R"(
+  v1::TuneRequest request;
+  (*request.mutable_params())["n"].set_integer(65536);
+  *request.mutable_inline_template() = OneKernelTemplate({.kernel = "scale",
+                                                          .tunable = "XBLOCK",
+                                                          .values = values,
+                                                          .block = "XBLOCK",
+                                                          .reads_x = true,
+                                                          .source = R"(
 template <int XBLOCK> __global__ void scale(float* y, const float* x, long long n) {
   const long long i = static_cast<long long>(blockIdx.x) * XBLOCK + threadIdx.x;
   if (i < n) y[i] = 1.5f * x[i];
@@ -336,7 +283,8 @@ __global__ void scale_reference(float* y, const float* x, long long n) {
   const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) y[i] = 1.5f * x[i];
 }
-)");
+)"});
+  request.mutable_inline_template()->set_version(version);
   return request;
 }
 

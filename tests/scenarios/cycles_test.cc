@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "google/protobuf/text_format.h"
 #include "runtime/base/sanitizers.h"
 #include "tests/scenarios/daemon_process.h"
+#include "tests/scenarios/one_kernel_template.h"
 
 #ifdef HONE_SCENARIO_CUDA
 #include "runtime/launch/cuda_driver.h"
@@ -74,54 +74,21 @@ int64_t FreeDeviceBytes() {
 
 // Kernels that differ in a constant no optimiser removes, and write the same.
 v1::KernelTemplate CycleTemplate(int round) {
-  v1::KernelTemplate message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"pb(
-        name: "cycle"
-        source: "cycle.cu"
-        params {
-          name: "n"
-          size { dynamic: true }
-        }
-        arguments {
-          name: "y"
-          buffer {
-            dtype: "F32"
-            shape: [ "n" ]
-            access: WRITE
-          }
-        }
-        arguments {
-          name: "n"
-          scalar { type: I64 value: "n" }
-        }
-        steps {
-          entry: "cycle<${V}>"
-          launch { grid_x: "ceil_div(n, 64)" block_x: "64" }
-        }
-        work { bytes: "4 * n" flops: "0" }
-        check {
-          reference: "cycle_reference"
-          launch { grid_x: "ceil_div(n, 64)" block_x: "64" }
-          output: "y"
-          exact: true
-        })pb",
-      &message));
+  std::vector<int64_t> values;
+  for (int i = 0; i < kKernelsPerRound; ++i) values.push_back(round * kKernelsPerRound + i);
+  v1::KernelTemplate message = OneKernelTemplate(
+      {.kernel = "cycle",
+       .tunable = "V",
+       .values = values,
+       .source = absl::StrCat(
+           "// round ", round, "\n",
+           "template <int V> __global__ void cycle(float* y, long long n) {\n"
+           "  const long long i = blockIdx.x * 64ll + threadIdx.x;\n"
+           "  if (i < n) y[i] = n == (1ll << 40) + V ? static_cast<float>(V) : 7.0f;\n}\n"
+           "__global__ void cycle_reference(float* y, long long n) {\n"
+           "  const long long i = blockIdx.x * 64ll + threadIdx.x;\n"
+           "  if (i < n) y[i] = 7.0f;\n}\n")});
   message.set_version(absl::StrCat(round));
-  v1::Tunable* tunable = message.add_tunables();
-  tunable->set_name("V");
-  for (int i = 0; i < kKernelsPerRound; ++i) tunable->add_values(round * kKernelsPerRound + i);
-  tunable->set_default_(round * kKernelsPerRound);
-  v1::SourceFile* file = message.add_files();
-  file->set_name("cycle.cu");
-  file->set_content(
-      absl::StrCat("// round ", round, "\n",
-                   "template <int V> __global__ void cycle(float* y, long long n) {\n"
-                   "  const long long i = blockIdx.x * 64ll + threadIdx.x;\n"
-                   "  if (i < n) y[i] = n == (1ll << 40) + V ? static_cast<float>(V) : 7.0f;\n}\n"
-                   "__global__ void cycle_reference(float* y, long long n) {\n"
-                   "  const long long i = blockIdx.x * 64ll + threadIdx.x;\n"
-                   "  if (i < n) y[i] = 7.0f;\n}\n"));
   return message;
 }
 

@@ -10,19 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "google/protobuf/text_format.h"
 #include "runtime/base/clocks.h"
 #include "runtime/base/sha256.h"
 #include "tests/scenarios/daemon_process.h"
+#include "tests/scenarios/one_kernel_template.h"
 
 namespace hone {
-
-template <class Message>
-Message FromText(const std::string& text) {
-  Message message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
 
 inline v1::ErrorDetail DetailIn(const grpc::Status& status) {
   v1::ErrorDetail detail;
@@ -55,51 +48,16 @@ inline void AddHeader(const std::string& name, const std::string& content,
 // A template with one kernel, fill, that writes `value` to y; its reference writes `right`.
 inline v1::KernelTemplate FillTemplate(const std::string& name, const std::string& before,
                                        const std::string& value, const std::string& right) {
-  auto message = FromText<v1::KernelTemplate>(R"pb(
-    version: "1"
-    source: "fill.cu"
-    params {
-      name: "n"
-      size { dynamic: true }
-    }
-    tunables {
-      name: "XBLOCK"
-      values: [ 64 ]
-      default: 64
-    }
-    arguments {
-      name: "y"
-      buffer {
-        dtype: "F32"
-        shape: [ "n" ]
-        access: WRITE
-      }
-    }
-    arguments {
-      name: "n"
-      scalar { type: I64 value: "n" }
-    }
-    steps {
-      entry: "fill<${XBLOCK}>"
-      launch { grid_x: "ceil_div(n, XBLOCK)" block_x: "XBLOCK" }
-    }
-    work { bytes: "4 * n" flops: "0" }
-    check {
-      reference: "fill_reference"
-      launch { grid_x: "ceil_div(n, 64)" block_x: "64" }
-      output: "y"
-      exact: true
-    })pb");
-  message.set_name(name);
-  v1::SourceFile* file = message.add_files();
-  file->set_name("fill.cu");
-  file->set_content(absl::StrCat(
+  const std::string source = absl::StrCat(
       before, "template <int XBLOCK> __global__ void fill(float* y, long long n) {\n",
       "  const long long i = static_cast<long long>(blockIdx.x) * XBLOCK + threadIdx.x;\n",
       "  if (i < n) y[i] = ", value, ";\n}\n",
       "__global__ void fill_reference(float* y, long long n) {\n",
       "  const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;\n",
-      "  if (i < n) y[i] = ", right, ";\n}\n"));
+      "  if (i < n) y[i] = ", right, ";\n}\n");
+  v1::KernelTemplate message = OneKernelTemplate(
+      {.kernel = "fill", .tunable = "XBLOCK", .values = {64}, .block = "XBLOCK", .source = source});
+  message.set_name(name);
   return message;
 }
 

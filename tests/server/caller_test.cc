@@ -14,10 +14,12 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-RolePolicy Policy() { return {.own_uid = 1000, .admin_group = 77, .admin_group_name = "kernels"}; }
+RolePolicy TestRoles() {
+  return {.own_uid = 1000, .admin_group = 77, .admin_group_name = "kernels"};
+}
 
 TEST(RolePolicyTest, OwnUidRootAndTheAdminGroupTune) {
-  const RolePolicy policy = Policy();
+  const RolePolicy policy = TestRoles();
   EXPECT_EQ(policy.RoleOf({.uid = 1000, .gid = 5, .groups = {}}), Role::kTuner);
   EXPECT_EQ(policy.RoleOf({.uid = 0, .gid = 0, .groups = {}}), Role::kTuner);
   EXPECT_EQ(policy.RoleOf({.uid = 2000, .gid = 77, .groups = {}}), Role::kTuner);
@@ -32,8 +34,8 @@ TEST(RolePolicyTest, WithoutAnAdminGroupOthersOnlyRead) {
 
 TEST(RequireRoleTest, SaysWhichRoleIsNeededAndHowToGetIt) {
   const Caller reader{.credentials = {.uid = 2000, .groups = {}}, .role = Role::kReader};
-  EXPECT_TRUE(RequireRole(reader, Role::kReader, "GetKernel", Policy()).ok());
-  const absl::Status status = RequireRole(reader, Role::kTuner, "Tune", Policy());
+  EXPECT_TRUE(RequireRole(reader, Role::kReader, "GetKernel", TestRoles()).ok());
+  const absl::Status status = RequireRole(reader, Role::kTuner, "Tune", TestRoles());
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("Tune needs the role tuner"),
                                                    HasSubstr("uid 2000"), HasSubstr("kernels")));

@@ -191,12 +191,14 @@ TEST_F(ConfigTest, PrintConfigTellsWhereEachSettingComesFrom) {
 }
 
 TEST_F(ConfigTest, PrintedConfigCanBeReadBack) {
+  const std::string kernels = JoinPath(directory_.path(), "k");
+  ASSERT_TRUE(MakeDirectories(kernels).ok());
   const ConfigOutcome printed =
-      Load({"--print-config", "--cache-dir", "/c", "--kernels", "/k", "--listen", "unix:/s"});
+      Load({"--print-config", "--cache-dir", "/c", "--kernels", kernels, "--listen", "unix:/s"});
   const ConfigOutcome outcome = Load({"--config", File("p.toml", printed.text)});
   ASSERT_FALSE(outcome.exit_code.has_value()) << outcome.text;
   EXPECT_EQ(outcome.config.cache_dir, "/c");
-  EXPECT_EQ(outcome.config.kernels_dir, "/k");
+  EXPECT_EQ(outcome.config.kernels_dir, kernels);
   EXPECT_EQ(outcome.config.socket_path(), "/s");
 }
 
@@ -209,6 +211,20 @@ TEST_F(ConfigTest, KernelsAreFoundBesideTheExecutable) {
   const std::string bundled = JoinPath(directory_.path(), "kernels");
   ASSERT_TRUE(MakeDirectories(bundled).ok());
   EXPECT_EQ(Load({}).config.kernels_dir, bundled);
+}
+
+TEST_F(ConfigTest, ACatalogThatIsNamedMustBeThere) {
+  const std::string nowhere = JoinPath(directory_.path(), "nowhere");
+  const ConfigOutcome flag = Load({"--kernels", nowhere});
+  EXPECT_EQ(flag.exit_code, kExitUsage);
+  EXPECT_THAT(flag.text, AllOf(HasSubstr("--kernels"), HasSubstr(nowhere),
+                               HasSubstr("give a directory that exists")));
+  const std::string file = File("honed.toml", "kernels = \"" + nowhere + "\"\n");
+  const ConfigOutcome from_file = Load({"--config", file});
+  EXPECT_EQ(from_file.exit_code, kExitConfig);
+  EXPECT_THAT(from_file.text, AllOf(HasSubstr(file + ":1"), HasSubstr(nowhere)));
+  variables_["HONE_KERNELS"] = file;
+  EXPECT_EQ(Load({}).exit_code, kExitConfig) << "a file is no directory";
 }
 
 TEST_F(ConfigTest, HelpAndVersionExitWithZero) {

@@ -24,12 +24,14 @@ DeviceCeilings SomeCeilings() {
 
 class ExplainTest : public ::testing::Test {
  protected:
-  // Every config takes 100 us times VEC, and XBLOCK=256 a tenth more; 320 MB are moved.
+  // Every config takes 100 us times VEC, XBLOCK=256 a tenth more, and XBLOCK=128 with VEC=4 a
+  // twentieth; 320 MB are moved.
   void Tune(const std::string& more = "") {
     for (const int xblock : {64, 128, 256}) {
       for (const int vec : {1, 4}) {
+        const double slower = xblock == 256 ? 1.1 : xblock == 128 && vec == 4 ? 1.05 : 1;
         server_.profiler().SetTiming(absl::StrCat("XBLOCK=", xblock, " VEC=", vec),
-                                     {100e3 * vec * (xblock == 256 ? 1.1 : 1)});
+                                     {100e3 * vec * slower});
       }
     }
     grpc::ClientContext context;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/base/notification.h"
+#include "tests/server/get_kernel_fixture.h"
 #include "tests/testing/test_server.h"
 
 namespace hone {
@@ -18,27 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-class GetKernelTest : public ::testing::Test {
- protected:
-  // Sends `request`, on top of the template copy with n=1000, unless it says otherwise.
-  grpc::Status Get(const std::string& request, v1::GetKernelResponse* response) {
-    return Get(*server_.Client(), request, response);
-  }
-  static grpc::Status Get(v1::KernelService::Stub& client, const std::string& request,
-                          v1::GetKernelResponse* response) {
-    grpc::ClientContext context;
-    v1::GetKernelRequest message = FromText<v1::GetKernelRequest>(
-        "template { name: 'copy' } params { key: 'n' value { integer: 1000 } }");
-    message.MergeFrom(FromText<v1::GetKernelRequest>(request));
-    return client.GetKernel(&context, message, response);
-  }
-  grpc::Status Error(const std::string& request) {
-    v1::GetKernelResponse response;
-    return Get(request, &response);
-  }
-
-  TestServer server_;
-};
+class GetKernelTest : public GetKernelFixture {};
 
 TEST_F(GetKernelTest, AnUntunedKernelIsTheDefaultAndIsCompiledOnce) {
   v1::GetKernelResponse first, second;

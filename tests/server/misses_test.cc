@@ -87,8 +87,14 @@ TEST_F(MissesTest, ListsByTemplateTimeAndNumber) {
   EXPECT_EQ(misses.misses(0).count(), 3) << "the most frequent, hits included";
   ASSERT_TRUE(List("template_name: 'copy' since_s: 60", &misses).ok());
   EXPECT_EQ(misses.misses_size(), 2);
-  misses.Clear();
-  ASSERT_TRUE(List("template_name: 'softmax'", &misses).ok());
+  const grpc::Status unknown = List("template_name: 'softmax'", &misses);
+  EXPECT_EQ(unknown.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(unknown.error_message(), HasSubstr("\"softmax\""));
+}
+
+TEST_F(MissesTest, ATemplateWithoutMissesIsNoError) {
+  v1::ListMissesResponse misses;
+  ASSERT_TRUE(List("template_name: 'copy'", &misses).ok());
   EXPECT_EQ(misses.misses_size(), 0);
 }
 

@@ -111,6 +111,40 @@ TEST_F(PinsTest, APinShowsWhereverItsKeyDoes) {
   EXPECT_FALSE(Show().summary().has_pin());
 }
 
+TEST_F(PinsTest, WithoutAConfigWhatTheMeasurementsChooseIsPinned) {
+  ASSERT_TRUE(Tune("").ok());
+  v1::PinResponse pinned;
+  ASSERT_TRUE(Pin(key_, "XBLOCK=128 VEC=1", &pinned).ok());
+  ASSERT_TRUE(Pin(key_, "", &pinned).ok());
+  EXPECT_EQ(pinned.pin().config(), "XBLOCK=256 VEC=4") << "not the config that is pinned already";
+}
+
+TEST_F(PinsTest, AKeyUnderWhichNothingSurvivedHasNothingToPin) {
+  for (const int xblock : {64, 128, 256}) {
+    for (const int vec : {1, 4}) {
+      server_.profiler().RejectOnCheck(absl::StrCat("XBLOCK=", xblock, " VEC=", vec),
+                                       {.kind = RejectionKind::kTimeout});
+    }
+  }
+  EXPECT_FALSE(Tune("").ok());
+  const grpc::Status status = Pin(key_, "");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("tune it first"));
+}
+
+// A timeout says something about a moment, and the config is pinned: it answers, and says so.
+TEST_F(PinsTest, APinnedConfigThatTimedOutSinceIsListedWithItsRejection) {
+  ASSERT_TRUE(Tune("").ok());
+  ASSERT_TRUE(Pin(key_, "XBLOCK=128 VEC=1").ok());
+  Measurement rejected;
+  rejected.config = *Config::Parse("XBLOCK=128 VEC=1");
+  rejected.rejection = Rejection{.kind = RejectionKind::kTimeout};
+  ASSERT_TRUE(server_.store().PutMeasurement(key_, rejected).ok());
+  EXPECT_EQ(Show().summary().winner().config(), "XBLOCK=128 VEC=1");
+  EXPECT_EQ(Show().summary().winner().rejection().kind(), "timeout");
+  EXPECT_EQ(Get().kernel().variants(0).config(), "XBLOCK=128 VEC=1");
+}
+
 TEST_F(PinsTest, WatchersAreToldOfPinsOnce) {
   ASSERT_TRUE(Tune("").ok());
   grpc::ClientContext context;
@@ -151,6 +185,10 @@ TEST_F(PinsTest, ErrorsNameTheFieldAndWhatWouldBeRight) {
   v1::PinResponse response;
   expect(client_->Pin(&context, request, &response), grpc::StatusCode::INVALID_ARGUMENT,
          AllOf(HasSubstr("reason"), HasSubstr("1000")));
+  grpc::ClientContext again;
+  request.set_reason("red \x1b[31mletters");
+  expect(client_->Pin(&again, request, &response), grpc::StatusCode::INVALID_ARGUMENT,
+         AllOf(HasSubstr("reason"), HasSubstr("0x1b at 4")));
 }
 
 TEST_F(PinsTest, SameBitsIsAnotherQueryOverTheSameMeasurements) {
@@ -243,6 +281,9 @@ TEST_F(PinsTest, InvalidateSaysWhatThereIsWhenNothingMatches) {
               HasSubstr("template_name, device_key, driver and compiler_build"));
   EXPECT_THAT(Invalidate("device_key: 'H200'", &response).error_message(),
               HasSubstr("device_key: 'H200'"));
+  const grpc::Status no_template = Invalidate("template_name: 'copi'", &response);
+  EXPECT_EQ(no_template.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(no_template.error_message(), HasSubstr("did you mean copy?"));
   const grpc::Status unknown = Invalidate("device_key: '012345678'", &response);
   EXPECT_EQ(unknown.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_THAT(unknown.error_message(), HasSubstr(FakeDeviceInfo().fingerprint.Key()));

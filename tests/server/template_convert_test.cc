@@ -329,11 +329,6 @@ TEST(TemplateConvertTest, ParseErrorsNameTheFieldAndTheColumn) {
 }
 
 TEST(TemplateConvertTest, WhatIsNotExecutableIsRefusedByName) {
-  EXPECT_THAT(ErrorWith(R"pb(params {
-                               name: "ops"
-                               chain { max_inputs: 2 }
-                             })pb"),
-              ErrorAt("params[2].chain", "operator chains"));
   EXPECT_THAT(ErrorOf([](v1::KernelTemplate& m) {
                 m.mutable_arguments(1)->mutable_buffer()->set_init(v1::Buffer::CAPTURE);
               }),

@@ -75,6 +75,18 @@ TEST_F(WatchTest, OtherTemplatesAreLeftOut) {
   context.TryCancel();
 }
 
+TEST_F(WatchTest, ATemplateThatNobodyKnowsIsNotFound) {
+  grpc::ClientContext context;
+  v1::WatchRequest request;
+  request.set_template_name("copi");
+  auto reader = client_->Watch(&context, request);
+  v1::WatchEvent event;
+  EXPECT_FALSE(reader->Read(&event));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("did you mean copy?"));
+}
+
 TEST_F(WatchTest, DrainingEndsTheStreamAtOnce) {
   grpc::ClientContext context;
   const std::string key = Tune(64);

@@ -302,21 +302,22 @@ TEST_P(KernelStoreContract, RefusesAForeignPageToken) {
               StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr("page_size is 0")));
 }
 
-TEST_P(KernelStoreContract, NearestCandidatesHaveAWinnerOnTheSameDevice) {
+TEST_P(KernelStoreContract, NearestCandidatesWereTimedOnTheSameDevice) {
   TuningRecord other_device = SampleTuning("other_device");
   other_device.device.sm_count = 7;
   TuningRecord other_kernel = SampleTuning("other_kernel");
   other_kernel.kernel_digest = "another";
   for (const TuningRecord& record :
-       {SampleTuning("won"), SampleTuning("open"), other_device, other_kernel}) {
+       {SampleTuning("timed"), SampleTuning("open"), other_device, other_kernel}) {
     ASSERT_THAT(store().PutTuning(record), IsOk());
-    if (record.key == "open") continue;
-    ASSERT_THAT(store().PutWinner(SampleWinner(record.key, "X=1", "sha")), IsOk());
+    Measurement measurement = SampleMeasurement("X=1", {1000});
+    if (record.key == "open") measurement.rejection = Rejection{.kind = RejectionKind::kTimeout};
+    ASSERT_THAT(store().PutMeasurement(record.key, measurement), IsOk());
   }
-  const TuningRecord sample = SampleTuning("won");
+  const TuningRecord sample = SampleTuning("timed");
   const auto found = store().TuningsOf(sample.kernel_digest, sample.device.Key());
   ASSERT_THAT(found, IsOkAndHolds(testing::SizeIs(1)));
-  EXPECT_EQ(found->front().key, "won");
+  EXPECT_EQ(found->front().key, "timed");
 }
 
 TEST_P(KernelStoreContract, ReturnsAWinnerAsItWasStored) {
@@ -350,7 +351,7 @@ TEST_P(KernelStoreContract, FindsTuningsOfAKernelOnEveryDevice) {
   other.device.sm_count = 66;
   for (const TuningRecord& record : {SampleTuning("here"), other}) {
     ASSERT_THAT(store().PutTuning(record), IsOk());
-    ASSERT_THAT(store().PutWinner(SampleWinner(record.key, "X=1", "sha")), IsOk());
+    ASSERT_THAT(store().PutMeasurement(record.key, SampleMeasurement("X=1", {1000})), IsOk());
   }
   EXPECT_THAT(store().TuningsOf(other.kernel_digest, ""), IsOkAndHolds(testing::SizeIs(2)));
   EXPECT_THAT(store().TuningsOf(other.kernel_digest, other.device.Key()),

@@ -46,8 +46,12 @@ TEST_P(KernelStoreContract, WhatIsTunedSinceIsNoMiss) {
   const Miss open = SampleMiss("n=3");
   ASSERT_THAT(store().RecordMisses({exact, bucket, open}), IsOk());
   ASSERT_THAT(store().PutTuning(SampleTuning("t")), IsOk());
-  EXPECT_THAT(store().ListMisses({}), IsOkAndHolds(testing::SizeIs(3))) << "no winner yet";
-  ASSERT_THAT(store().PutWinner(SampleWinner("t", "X=1", "sha")), IsOk());
+  Measurement rejected = SampleMeasurement("X=1", {1000});
+  rejected.rejection = Rejection{.kind = RejectionKind::kTimeout};
+  ASSERT_THAT(store().PutMeasurement("t", rejected), IsOk());
+  EXPECT_THAT(store().ListMisses({}), IsOkAndHolds(testing::SizeIs(3))) << "nothing is timed yet";
+  // Whether or not the tune came to its end: it is answered as tuned from here on.
+  ASSERT_THAT(store().PutMeasurement("t", SampleMeasurement("X=2", {1000})), IsOk());
   const auto misses = store().ListMisses({});
   ASSERT_THAT(misses, IsOkAndHolds(testing::SizeIs(1)));
   EXPECT_EQ(misses->front().problem, "n=3");

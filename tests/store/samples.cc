@@ -115,6 +115,16 @@ Miss SampleMiss(const std::string& problem) {
           .last_at_unix_ms = 3000};
 }
 
+DeviceCeilings SampleCeilings() {
+  DeviceCeilings ceilings;
+  ceilings.ceilings = {{kCopyCeiling, 4012.5, "GB/s", "16-byte accesses, 8 in flight"},
+                       {kLaunchCeiling, 1850, "ns", ""}};
+  ceilings.measured_at_unix_ms = 3500;
+  ceilings.driver = "580.159.04";
+  ceilings.clock_mhz = 1980;
+  return ceilings;
+}
+
 std::string Describe(const Artifact& artifact) {
   std::ostringstream out;
   out << static_cast<int>(artifact.format) << "\n"

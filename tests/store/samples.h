@@ -18,8 +18,9 @@ Winner SampleWinner(const std::string& tuning_key, const std::string& config,
                     const std::string& artifact_sha256);
 WinnerPin SamplePin(const std::string& tuning_key, const std::string& config);
 Miss SampleMiss(const std::string& problem);
+DeviceCeilings SampleCeilings();
 
-// Every field but bytes and what listings fill in, a line each.
+// Every field that the files of schema 1 have, but bytes and what listings fill in, a line each.
 std::string Describe(const Artifact& artifact);
 std::string Describe(const Measurement& measurement);
 std::string Describe(const TuningRecord& tuning);

@@ -279,10 +279,69 @@ TEST_F(SqliteFileTest, OpensTheGoldenFileOfSchema1) {
   EXPECT_EQ((*store.GetHeaderSet("headers"))->front().content, "#pragma once\n");
   EXPECT_EQ(store.ListMisses({})->front().problem, "n=1");
   // What schema 2 added.
-  EXPECT_EQ(store.open_report().migrated_from, 1);
   EXPECT_EQ(store.ListMisses({})->front().tuning_key, "");
   EXPECT_THAT(OpenBehind(path_)->QueryInt("SELECT size_bytes FROM artifact_uses"),
               IsOkAndHolds(static_cast<int64_t>(artifact.bytes.size())));
+}
+
+// So does one written by schema 2, with what that added.
+TEST_F(SqliteFileTest, OpensTheGoldenFileOfSchema2) {
+  std::filesystem::copy(std::string(HONE_GOLDEN_DIR) + "/store_schema_2.db", path_);
+  const auto opened = Open();
+  ASSERT_THAT(opened, IsOk());
+  SqliteStore& store = **opened;
+  EXPECT_EQ(store.open_report().damage, "");
+  EXPECT_EQ(store.open_report().migrated_from, kStoreSchema > 2 ? 2 : 0);
+
+  const Artifact artifact = SampleArtifact("cubin bytes");
+  EXPECT_EQ(Describe(**store.GetArtifact(SampleKey("golden").id())), Describe(artifact));
+  EXPECT_EQ((*store.GetLog(Sha256Hex("a log")))->second, 7);
+  EXPECT_EQ(Describe(**store.GetTuning("golden")), Describe(SampleTuning("golden")));
+  const auto measurements = store.GetMeasurements("golden");
+  ASSERT_THAT(measurements, IsOkAndHolds(testing::SizeIs(2)));
+  const Measurement sample = SampleMeasurement("X=1 Y=2", {1.5, 2.5, 4});
+  const Measurement& timed = (*measurements)[0];
+  EXPECT_EQ(Describe(timed), Describe(sample));
+  EXPECT_EQ(timed.small_outputs, sample.small_outputs);
+  EXPECT_EQ(timed.paired_ratio, sample.paired_ratio);
+  EXPECT_EQ(timed.other_processes, sample.other_processes);
+  EXPECT_EQ(timed.memory_clock_mhz, sample.memory_clock_mhz);
+  EXPECT_EQ(timed.same_work_as, sample.same_work_as);
+  EXPECT_EQ(timed.unstable, sample.unstable);
+  EXPECT_EQ(timed.invalidated, "") << "the pin spared it";
+  EXPECT_EQ(Describe((*measurements)[1]),
+            Describe(SampleRejection("X=2 Y=2", RejectionKind::kWrongResult)));
+  EXPECT_EQ((*measurements)[1].invalidated, "why");
+  Winner winner = SampleWinner("golden", "X=1 Y=2", artifact.sha256);
+  winner.generation = 1;
+  EXPECT_EQ(Describe(**store.GetWinner("golden", "digest", Numerics::kWithinTolerance)),
+            Describe(winner));
+  winner.numerics = Numerics::kSameBitsAsDefault;
+  winner.variants.push_back({*Config::Parse("X=1 Y=1"), artifact.sha256});
+  winner.generation = 2;
+  const Winner same_bits = **store.GetWinner("golden", "digest", Numerics::kSameBitsAsDefault);
+  EXPECT_EQ(Describe(same_bits), Describe(winner));
+  EXPECT_EQ(same_bits.numerics, Numerics::kSameBitsAsDefault);
+  EXPECT_EQ(same_bits.driver, winner.driver);
+  EXPECT_EQ(same_bits.compiler_build, winner.compiler_build);
+  const auto pin = store.GetPin("golden");
+  ASSERT_THAT(pin, IsOkAndHolds(testing::Optional(testing::_)));
+  EXPECT_EQ((*pin)->config->ToString(), "X=1 Y=2");
+  EXPECT_EQ((*pin)->reason, SamplePin("golden", "X=1 Y=2").reason);
+  EXPECT_EQ((*pin)->generation, 3u);
+  const auto ceilings = store.GetCeilings(SampleTuning("golden").device.Key());
+  ASSERT_THAT(ceilings, IsOkAndHolds(testing::Optional(testing::_)));
+  EXPECT_EQ((*ceilings)->ceilings.size(), 2u);
+  EXPECT_EQ((*ceilings)->Find(kCopyCeiling)->value, 4012.5);
+  EXPECT_EQ((*ceilings)->Find(kCopyCeiling)->how, SampleCeilings().ceilings[0].how);
+  EXPECT_EQ((*ceilings)->clock_mhz, 1980);
+  EXPECT_EQ(store.ListTemplates()->front().encoded, "text");
+  EXPECT_EQ((*store.GetHeaderSet("headers"))->front().content, "#pragma once\n");
+  const auto misses = store.ListMisses({});
+  ASSERT_THAT(misses, IsOkAndHolds(testing::SizeIs(1)));
+  EXPECT_EQ(misses->front().tuning_key, "exact");
+  EXPECT_EQ(misses->front().bucket_key, "bucket");
+  EXPECT_THAT(store.PutPin({.tuning_key = "golden"}), IsOkAndHolds(4u)) << "it is written to";
 }
 
 }  // namespace

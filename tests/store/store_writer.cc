@@ -46,15 +46,26 @@ int WriteForEver(SqliteStore& store, const std::string& round) {
 
 int WriteGolden(SqliteStore& store) {
   const Artifact artifact = SampleArtifact("cubin bytes");
+  const Winner winner = SampleWinner("golden", "X=1 Y=2", artifact.sha256);
+  Winner same_bits = winner;
+  same_bits.numerics = Numerics::kSameBitsAsDefault;
+  same_bits.variants.push_back({*Config::Parse("X=1 Y=1"), artifact.sha256});
+  Miss miss = SampleMiss("n=1");
+  miss.tuning_key = "exact";
+  miss.bucket_key = "bucket";
   const bool ok =
       Ok(store.PutArtifact(SampleKey("golden"), artifact)) &&
       Ok(store.PutLog("a log", 7).status()) && Ok(store.PutTuning(SampleTuning("golden"))) &&
       Ok(store.PutMeasurement("golden", SampleMeasurement("X=1 Y=2", {1.5, 2.5, 4}))) &&
       Ok(store.PutMeasurement("golden", SampleRejection("X=2 Y=2", RejectionKind::kWrongResult))) &&
-      Ok(store.PutWinner(SampleWinner("golden", "X=1 Y=2", artifact.sha256)).status()) &&
+      Ok(store.PutWinner(winner).status()) && Ok(store.PutWinner(same_bits).status()) &&
+      Ok(store.PutPin(SamplePin("golden", "X=1 Y=2")).status()) &&
+      // Of the two measurements the pinned one is spared.
+      Ok(store.InvalidateMeasurements({.template_name = "copy_1d"}, "why", false).status()) &&
+      Ok(store.PutCeilings(SampleTuning("golden").device, SampleCeilings())) &&
       Ok(store.PutTemplate({"digest", "copy_1d", "1", "text", "registered", 9})) &&
       Ok(store.PutHeaderSet("headers", "cutlass", {{"a.h", "#pragma once\n"}})) &&
-      Ok(store.RecordMiss(SampleMiss("n=1")));
+      Ok(store.RecordMiss(miss));
   return ok ? 0 : 1;
 }
 

@@ -218,7 +218,7 @@ absl::StatusOr<CheckResult> FakeProfiler::Check(const ProfileCandidate& candidat
     return result;
   }
   loaded_[candidate.id] = candidate.config;
-  result.verified = !problem_->check.references.empty();
+  result.verified = problem_->check.verifies();
   result.verified_sizes.push_back(SizesText(problem_->sizes));
   for (const SizeBindings& sizes : candidate.check_sizes) {
     result.verified_sizes.push_back(SizesText(sizes));

@@ -6,7 +6,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "runtime/base/sha256.h"
 #include "runtime/base/status_macros.h"
 
 namespace hone {
@@ -71,100 +70,6 @@ absl::Status InMemoryStore::CheckPut() {
   return fail_puts_;
 }
 
-absl::Status InMemoryStore::PutArtifact(const Key& key, const Artifact& artifact) {
-  const std::string actual = Sha256Hex(artifact.bytes);
-  MutexLock lock(&mutex_);
-  ++counters_.artifact_puts;
-  if (actual != artifact.sha256) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("artifact.sha256 is '", artifact.sha256, "', but the bytes hash to ", actual));
-  }
-  HONE_RETURN_IF_ERROR(CheckPut());
-  if (!bytes_.contains(actual)) {
-    HONE_RETURN_IF_ERROR(MakeRoom(static_cast<int64_t>(artifact.bytes.size())));
-  }
-  bytes_[actual] = artifact.bytes;
-  used_[actual] = ++sequence_;
-  Artifact description = artifact;
-  description.bytes.clear();
-  artifacts_[key.id()] = {++sequence_, std::move(description)};
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::optional<Artifact>> InMemoryStore::Read(const std::string& sha256,
-                                                            const Artifact& description) {
-  Artifact artifact = description;
-  artifact.bytes = bytes_.at(sha256);
-  const std::string actual = Sha256Hex(artifact.bytes);
-  if (actual != sha256) {
-    Drop(sha256);
-    return absl::DataLossError(absl::StrCat("artifact ", sha256, " is damaged: its bytes hash to ",
-                                            actual, "; it has been dropped"));
-  }
-  used_[sha256] = ++sequence_;
-  return artifact;
-}
-
-absl::StatusOr<std::optional<Artifact>> InMemoryStore::GetArtifact(const std::string& key_id) {
-  MutexLock lock(&mutex_);
-  ++counters_.artifact_gets;
-  HONE_RETURN_IF_ERROR(fail_gets_);
-  const auto found = artifacts_.find(key_id);
-  if (found == artifacts_.end()) return std::nullopt;
-  const Artifact description = found->second.second;  // a copy: reading may drop the row
-  return Read(description.sha256, description);
-}
-
-absl::StatusOr<std::optional<Artifact>> InMemoryStore::GetArtifactBySha256(
-    const std::string& sha256) {
-  MutexLock lock(&mutex_);
-  ++counters_.artifact_gets;
-  HONE_RETURN_IF_ERROR(fail_gets_);
-  std::map<int64_t, const Artifact*> by_age;
-  for (const auto& [key, entry] : artifacts_) {
-    if (entry.second.sha256 == sha256) by_age[entry.first] = &entry.second;
-  }
-  if (by_age.empty()) return std::nullopt;
-  Artifact description = *by_age.rbegin()->second;
-  for (const auto& [age, artifact] : by_age) {
-    for (const auto& [expression, symbol] : artifact->lowered_names) {
-      description.lowered_names.try_emplace(expression, symbol);
-    }
-  }
-  return Read(sha256, description);
-}
-
-absl::Status InMemoryStore::QuarantineArtifact(const std::string& sha256) {
-  MutexLock lock(&mutex_);
-  HONE_RETURN_IF_ERROR(CheckPut());
-  Drop(sha256);
-  return absl::OkStatus();
-}
-
-void InMemoryStore::Drop(const std::string& sha256) {
-  std::erase_if(artifacts_, [&](const auto& row) { return row.second.second.sha256 == sha256; });
-  bytes_.erase(sha256);
-  used_.erase(sha256);
-}
-
-absl::StatusOr<std::string> InMemoryStore::PutLog(const std::string& log, int64_t truncated_bytes) {
-  const std::string id = Sha256Hex(log);
-  MutexLock lock(&mutex_);
-  ++counters_.log_puts;
-  HONE_RETURN_IF_ERROR(CheckPut());
-  logs_[id] = {log, truncated_bytes};
-  return id;
-}
-
-absl::StatusOr<std::optional<std::pair<std::string, int64_t>>> InMemoryStore::GetLog(
-    const std::string& log_id) {
-  MutexLock lock(&mutex_);
-  HONE_RETURN_IF_ERROR(fail_gets_);
-  const auto found = logs_.find(log_id);
-  if (found == logs_.end()) return std::nullopt;
-  return found->second;
-}
-
 absl::Status InMemoryStore::PutTuning(const TuningRecord& record) {
   MutexLock lock(&mutex_);
   ++counters_.tuning_puts;
@@ -182,13 +87,12 @@ absl::Status InMemoryStore::PutMeasurements(const std::string& tuning_key,
   if (found == tunings_.end()) return NoTuning(tuning_key);
   std::vector<Measurement>& rows = found->second.measurements;
   for (const Measurement& measurement : measurements) {
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Measurement& stored) {
-      return stored.config == measurement.config;
-    });
-    if (row == rows.end()) {
+    const auto [row, added] =
+        found->second.row_of_config.try_emplace(measurement.config.ToString(), rows.size());
+    if (added) {
       rows.push_back(measurement);
     } else {
-      *row = measurement;
+      rows[row->second] = measurement;
     }
   }
   return absl::OkStatus();
@@ -271,9 +175,11 @@ absl::StatusOr<TuningPage> InMemoryStore::ListTunings(const std::string& templat
   return page;
 }
 
-bool InMemoryStore::HasWinner(const std::string& tuning_key) const {
-  const auto found = winners_.lower_bound({tuning_key, "", Numerics::kWithinTolerance});
-  return found != winners_.end() && std::get<0>(found->first) == tuning_key;
+bool InMemoryStore::IsTimed(const std::string& tuning_key) const {
+  const auto found = tunings_.find(tuning_key);
+  if (found == tunings_.end()) return false;
+  const std::vector<Measurement>& rows = found->second.measurements;
+  return std::any_of(rows.begin(), rows.end(), [](const Measurement& m) { return !m.rejection; });
 }
 
 absl::StatusOr<std::vector<TuningRecord>> InMemoryStore::TuningsOf(const std::string& kernel_digest,
@@ -283,7 +189,7 @@ absl::StatusOr<std::vector<TuningRecord>> InMemoryStore::TuningsOf(const std::st
   std::vector<TuningRecord> records;
   for (const auto& [key, tuning] : tunings_) {
     const bool device = device_key.empty() || tuning.record.device.Key() == device_key;
-    if (tuning.record.kernel_digest == kernel_digest && device && HasWinner(key)) {
+    if (tuning.record.kernel_digest == kernel_digest && device && IsTimed(key)) {
       records.push_back(WithCounts(tuning));
     }
   }
@@ -464,7 +370,7 @@ absl::StatusOr<std::vector<Miss>> InMemoryStore::ListMisses(const MissFilter& fi
   for (const auto& [key, miss] : misses_) {
     if (!filter.template_name.empty() && miss.template_name != filter.template_name) continue;
     if (miss.last_at_unix_ms < filter.since_unix_ms) continue;
-    if (HasWinner(miss.tuning_key) || HasWinner(miss.bucket_key)) continue;
+    if (IsTimed(miss.tuning_key) || IsTimed(miss.bucket_key)) continue;
     misses.push_back(miss);
   }
   std::stable_sort(misses.begin(), misses.end(),
@@ -472,62 +378,6 @@ absl::StatusOr<std::vector<Miss>> InMemoryStore::ListMisses(const MissFilter& fi
   const auto limit = static_cast<size_t>(std::max(0, filter.limit));
   if (misses.size() > limit) misses.resize(limit);
   return misses;
-}
-
-absl::StatusOr<int64_t> InMemoryStore::SizeBytes() {
-  MutexLock lock(&mutex_);
-  return Size();
-}
-
-void InMemoryStore::SetBytesMax(int64_t bytes_max) {
-  MutexLock lock(&mutex_);
-  room_.bytes_max = bytes_max;
-}
-
-StoreRoom InMemoryStore::Room() {
-  MutexLock lock(&mutex_);
-  return room_;
-}
-
-void InMemoryStore::NoteUse(const std::string& sha256) {
-  MutexLock lock(&mutex_);
-  if (bytes_.contains(sha256)) used_[sha256] = ++sequence_;
-}
-
-bool InMemoryStore::IsWinners(const std::string& sha256) const {
-  for (const auto& [key, winner] : winners_) {
-    for (const WinnerVariant& variant : winner.variants) {
-      if (variant.artifact_sha256 == sha256) return true;
-    }
-  }
-  return false;
-}
-
-absl::Status InMemoryStore::MakeRoom(int64_t bytes) {
-  room_.exhausted = false;
-  while (room_.bytes_max > 0 && Size() + bytes > room_.bytes_max) {
-    std::map<int64_t, std::string> oldest;
-    for (const auto& [sha256, use] : used_) {
-      if (!IsWinners(sha256) && !uses_.IsHeld(sha256)) oldest[use] = sha256;
-    }
-    if (oldest.empty()) {
-      room_.exhausted = true;
-      return absl::ResourceExhaustedError(absl::StrCat("the store may take ", room_.bytes_max,
-                                                       " bytes, and ", bytes, " more do not fit"));
-    }
-    const std::string evicted = oldest.begin()->second;
-    ++room_.evictions;
-    room_.evicted_bytes += static_cast<int64_t>(bytes_.at(evicted).size());
-    Drop(evicted);
-  }
-  return absl::OkStatus();
-}
-
-int64_t InMemoryStore::Size() const {
-  int64_t bytes = 0;
-  for (const auto& [sha256, blob] : bytes_) bytes += static_cast<int64_t>(blob.size());
-  for (const auto& [id, log] : logs_) bytes += static_cast<int64_t>(log.first.size());
-  return bytes;
 }
 
 }  // namespace hone

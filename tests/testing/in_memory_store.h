@@ -103,6 +103,7 @@ class InMemoryStore : public KernelStore {
   struct Tuning {
     TuningRecord record;
     std::vector<Measurement> measurements;
+    std::map<std::string, size_t> row_of_config;
   };
   struct HeaderSet {
     std::string name;
@@ -122,7 +123,7 @@ class InMemoryStore : public KernelStore {
                                                const Artifact& description)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   TuningRecord WithCounts(const Tuning& tuning) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasWinner(const std::string& tuning_key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsTimed(const std::string& tuning_key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   Counters counters_ ABSL_GUARDED_BY(mutex_);

@@ -9,6 +9,7 @@
 #include "google/protobuf/text_format.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/create_channel_posix.h"
+#include "server/tune_log.h"
 
 namespace hone {
 namespace {
@@ -113,8 +114,8 @@ TestServer::TestServer(TestServerOptions options)
       directory_(MakeDirectory()),
       engine_(std::make_unique<Engine>()),
       catalog_(Catalog::Create(JoinPath(directory_.path(), "kernels"), &store_)),
-      lookups_("look-up", 8, 1024),
-      compiles_("compile", 8, 64),
+      lookups_("look-ups", 8, 1024),
+      compiles_("compiles", 8, 64),
       connections_(ConnectionTable::ForProcessLimit()),
       gate_(&timer_) {
   auto compiler = std::make_unique<FakeCompiler>();
@@ -132,8 +133,8 @@ TestServer::TestServer(TestServerOptions options)
     lanes.push_back(
         {device, std::make_unique<MonitoredProfiler>(std::move(profiler), std::move(monitor))});
   }
-  engine_->cache =
-      KernelCache::Create(engine_->compiler.get(), &store_, std::move(lanes), {.threads = 8});
+  engine_->cache = KernelCache::Create(engine_->compiler.get(), &store_, std::move(lanes),
+                                       {.threads = 8, .on_tune = LogTune});
 
   context_.catalog = catalog_.get();
   context_.store = &store_;

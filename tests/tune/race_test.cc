@@ -122,6 +122,18 @@ TEST_F(RaceTest, PairsResolveLittleUnderAMuchLargerDrift) {
   EXPECT_THAT(measurements_[1].paired_ratio, DoubleNear(1.008, 1e-9));
 }
 
+TEST_F(RaceTest, AFinalGoesOnUntilTheRatiosAreKnown) {
+  Add("A=1", 1000);
+  Add("A=2", 1008);
+  ASSERT_THAT(RunFinal(profiler_, racers_), IsOk());
+  EXPECT_EQ(calls_, 2 * kFinalRoundsMin);
+  // The second is 2 % slower and faster by turns; it comes first in every other round.
+  calls_ = 0;
+  load_ = [](int call) { return call % 4 == 1 ? 1.02 : call % 4 == 2 ? 0.98 : 1; };
+  ASSERT_THAT(RunFinal(profiler_, racers_), IsOk());
+  EXPECT_EQ(calls_, 2 * kFinalRoundsMax);
+}
+
 TEST_F(RaceTest, ALaterFinalKeepsToTheScaleOfTheEarlierOne) {
   Add("A=1", 1000);
   Add("A=2", 980);

@@ -11,29 +11,23 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/cpp/hone/fetched_artifact.h"
 #include "client/cpp/hone/kernel.h"
+#include "client/cpp/hone/kernel_request.h"
 #include "hone/v1/kernel_service.pb.h"
 
 namespace hone {
 
 // The version of the API this library speaks (GetStatusResponse.api_version).
 inline constexpr int kClientApiVersion = 1;
-
-// A parameter's value: a size, a name (data type or choice), a flag.
-using ParamValue = std::variant<int64_t, std::string, bool>;
-using Params = std::map<std::string, ParamValue>;
-
-v1::Value ToValue(const ParamValue& value);
 
 struct ClientOptions {
   // "unix:/path/to/socket" or "host:port". Empty: DefaultEndpoint() of
@@ -42,27 +36,15 @@ struct ClientOptions {
   // How long Connect, and any later call that finds the connection down, waits for the daemon. 0:
   // Connect does not wait, so that a service may start before its daemon.
   absl::Duration connect_timeout = absl::Seconds(5);
-  // PEM file with the certificate authority for TLS over TCP; empty: no TLS.
+  // PEM file with the authority of the daemon's certificate, for TLS over TCP; "system": those that
+  // gRPC trusts by default, $GRPC_DEFAULT_SSL_ROOTS_FILE_PATH or the system's; empty: no TLS.
   std::string tls_ca_file{};
   // Lets kernels of the CPU reference device run in this process. They are code that the daemon
   // sent.
   bool enable_cpu_device = false;
-};
-
-struct GetKernelOptions {
-  std::string template_name{};
-  std::string template_digest{};  // empty: the newest under the name
-  Params params{};
-  v1::Target target{};  // empty: the daemon's first device
-  v1::Policy policy = v1::BEST_AVAILABLE;
-  v1::Numerics numerics = v1::WITHIN_TOLERANCE;
-  // Bounds the daemon's wait; the call's deadline is a little later. At least 1 ms.
-  absl::Duration max_wait = absl::Seconds(30);
-};
-
-struct FetchedArtifact {
-  v1::ArtifactInfo info;
-  std::string bytes;
+  // Where launches of this client's kernels are recorded as problems to tune, see
+  // hone/v1/capture.proto. Not set: $HONE_CAPTURE; empty: nowhere.
+  std::optional<std::string> capture_dir{};
 };
 
 // Immutable; copies share one connection. Thread-safe.
@@ -77,6 +59,9 @@ class Client {
   static absl::StatusOr<Client> Connect(ClientOptions options = {});
 
   const std::string& endpoint() const;
+  // What becomes of recorded launches, for people: "recording into FILE: ...", "stopped: ...";
+  // empty when nothing is to be recorded.
+  std::string CaptureStatus() const;
 
   // Fetches what was not sent inline and verifies each artifact; DATA_LOSS if one does not match.
   absl::StatusOr<Kernel> GetKernel(const GetKernelOptions& options) const;

@@ -1,4 +1,4 @@
-#include "runtime/cuda/cuda_device_info.h"
+#include "runtime/launch/cuda_device_info.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/kernel/device_fingerprint.h"
+#include "runtime/launch/device_fingerprint.h"
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/sha256.h"
@@ -7,6 +7,10 @@ namespace hone {
 
 double DeviceFingerprint::PeakMemoryGbPerS() const {
   return 2.0 * static_cast<double>(memory_clock_khz) * memory_bus_bits / 8 / 1e6;
+}
+
+double DeviceFingerprint::PeakFlopPerNs() const {
+  return 8192.0 * sm_count * static_cast<double>(clock_khz) / 1e6;
 }
 
 std::string DeviceFingerprint::Canonical() const {

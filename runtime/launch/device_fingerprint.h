@@ -5,9 +5,12 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "runtime/kernel/config_space.h"
+#include "runtime/launch/expression.h"
 
 namespace hone {
+
+// Facts that expressions may use as device.NAME; known before any measurement.
+using DeviceFacts = SizeBindings;  // "device.sm_count" -> 132
 
 // Reported maxima, never measured values, marketing name or UUID (DESIGN: TuningKey).
 struct DeviceFingerprint {
@@ -23,6 +26,10 @@ struct DeviceFingerprint {
 
   // Reported clock times width, two transfers a clock; 0 where it is not reported.
   double PeakMemoryGbPerS() const;
+  // A bound no dense kernel passes: the reported clock times 8192 operations a clock on each
+  // multiprocessor, which is what sm_90's tensor cores do in 8-bit types (half of it in 16-bit
+  // ones). 0 where the clock is not reported.
+  double PeakFlopPerNs() const;
   // `name=value` lines in fixed order.
   std::string Canonical() const;
   // SHA-256 of Canonical().
