@@ -100,7 +100,7 @@ absl::StatusOr<std::string> PathWithin(const std::string& directory, const std::
   if (error) return ReadError((fs::path(directory) / name).string(), error.value());
   if (!absl::StartsWith(path.string(), root.string() + "/")) {
     return absl::FailedPreconditionError(
-        absl::StrCat(name, " is a link out of the template's directory"));
+        absl::StrCat(name, " is a link out of ", root.string()));
   }
   return path.string();
 }
@@ -115,15 +115,17 @@ struct NamedFile {
   std::string field;
   std::string name;
   size_t bytes_max = 0;
+  bool may_be_shared = false;
 };
 
 // Files a template names, each with the field that names it first.
 std::vector<NamedFile> FilesOf(const v1::KernelTemplate& message) {
   std::vector<NamedFile> files;
   std::set<std::string> seen;
-  const auto add = [&](std::string field, const std::string& name, size_t bytes_max) {
+  const auto add = [&](std::string field, const std::string& name, size_t bytes_max,
+                       bool may_be_shared = false) {
     if (!name.empty() && seen.insert(name).second)
-      files.push_back({std::move(field), name, bytes_max});
+      files.push_back({std::move(field), name, bytes_max, may_be_shared});
   };
   add("source", message.source(), TemplateLimits::kSourceBytes);
   for (int i = 0; i < message.variants_size(); ++i) {
@@ -131,7 +133,8 @@ std::vector<NamedFile> FilesOf(const v1::KernelTemplate& message) {
         TemplateLimits::kSourceBytes);
   }
   for (int i = 0; i < message.headers_size(); ++i) {
-    add(absl::StrCat("headers[", i, "]"), message.headers(i), TemplateLimits::kHeaderBytes);
+    add(absl::StrCat("headers[", i, "]"), message.headers(i), TemplateLimits::kHeaderBytes,
+        /*may_be_shared=*/true);
   }
   for (int i = 0; i < message.prebuilt_size(); ++i) {
     add(absl::StrCat("prebuilt[", i, "].file"), message.prebuilt(i).file(),
@@ -149,8 +152,13 @@ absl::Status ReadFiles(const std::string& directory, v1::KernelTemplate& message
                       TemplateLimits::kVariants * TemplateLimits::kSourceBytes;
   for (const NamedFile& file : FilesOf(message)) {
     HONE_RETURN_IF_ERROR(CheckFileName(file.field, file.name));
-    absl::StatusOr<std::string> content =
-        ReadWithin(directory, file.name, std::min(file.bytes_max, bytes_left));
+    const size_t bytes_max = std::min(file.bytes_max, bytes_left);
+    absl::StatusOr<std::string> content = ReadWithin(directory, file.name, bytes_max);
+    if (file.may_be_shared && absl::IsNotFound(content.status())) {
+      absl::StatusOr<std::string> shared = ReadWithin(fs::path(directory).parent_path().string(),
+                                                      "include/" + file.name, bytes_max);
+      if (!absl::IsNotFound(shared.status())) content = std::move(shared);
+    }
     if (!content.ok()) return AtField(file.field, content.status());
     bytes_left -= content->size();
     v1::SourceFile& added = *message.add_files();

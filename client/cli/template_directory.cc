@@ -88,6 +88,11 @@ void CollectLocations(const google::protobuf::Message& message, TextFormat::Pars
   }
 }
 
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 absl::Status AttachFiles(LocalTemplate& local) {
   if (local.message.files_size() > 0) {
     return absl::InvalidArgumentError(
@@ -99,11 +104,16 @@ absl::Status AttachFiles(LocalTemplate& local) {
     if (!name.empty()) names.insert(name);
   };
   want(local.message.source());
-  for (const std::string& header : local.message.headers()) want(header);
   for (const auto& variant : local.message.variants()) want(variant.source());
   for (const auto& prebuilt : local.message.prebuilt()) want(prebuilt.file());
+  std::set<std::string> headers(local.message.headers().begin(), local.message.headers().end());
+  names.insert(headers.begin(), headers.end());
   for (const std::string& name : names) {
-    absl::StatusOr<std::string> content = ReadFile(absl::StrCat(local.directory, "/", name));
+    std::string path = absl::StrCat(local.directory, "/", name);
+    // Templates side by side share the headers of include/.
+    const std::string shared = absl::StrCat(local.directory, "/../include/", name);
+    if (headers.count(name) > 0 && !Exists(path) && Exists(shared)) path = shared;
+    absl::StatusOr<std::string> content = ReadFile(path);
     if (!content.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(content.status().message(), " (named in ", local.path, ")"));

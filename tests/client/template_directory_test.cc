@@ -55,6 +55,27 @@ TEST_F(TemplateDirectoryTest, ReadsTheTemplateWithItsFiles) {
   EXPECT_THAT(ReadTemplate(directory_ + "/template.pbtxt"), IsOk());
 }
 
+TEST_F(TemplateDirectoryTest, HeadersMayStandInIncludeBesideTheDirectory) {
+  std::filesystem::create_directories(directory_ + "/k");
+  std::filesystem::create_directories(directory_ + "/include");
+  Write("k/template.pbtxt", kGood);
+  Write("k/k.cu", "__global__ void k() {}");
+  Write("include/a.h", "// shared");
+  Write("include/k.cu", "// sources are not shared");
+  absl::StatusOr<LocalTemplate> local = ReadTemplate(directory_ + "/k");
+  ASSERT_THAT(local, IsOk());
+  EXPECT_EQ(local->message.files(0).content(), "// shared");
+  EXPECT_EQ(local->message.files(1).content(), "__global__ void k() {}");
+  Write("k/a.h", "// own");
+  local = ReadTemplate(directory_ + "/k");
+  ASSERT_THAT(local, IsOk());
+  EXPECT_EQ(local->message.files(0).content(), "// own");
+  std::filesystem::remove(directory_ + "/k/a.h");
+  std::filesystem::remove(directory_ + "/include/a.h");
+  EXPECT_THAT(ReadTemplate(directory_ + "/k"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("/k/a.h")));
+}
+
 TEST_F(TemplateDirectoryTest, SyntaxErrorsHaveFileLineAndColumn) {
   Write("template.pbtxt", "name: \"k\"\nsauce: \"k.cu\"\n");
   EXPECT_THAT(ReadTemplate(directory_),

@@ -173,6 +173,33 @@ TEST_F(CatalogTest, NothingIsReadFromOutsideTheTemplatesDirectory) {
   EXPECT_THAT(problems["elsewhere"], HasSubstr("link out of the catalog"));
 }
 
+TEST_F(CatalogTest, TemplatesSideBySideShareTheHeadersOfInclude) {
+  AddTemplate("one", TextFor("one") + "headers: \"shared.h\"\nheaders: \"own.h\"\n");
+  Write(kernels_ + "/one/own.h", "// own");
+  AddTemplate("two", TextFor("two") + "headers: \"shared.h\"\n");
+  AddTemplate("link", TextFor("link") + "headers: \"secret.h\"\n");
+  Write(kernels_ + "/include/shared.h", "// shared");
+  Write(kernels_ + "/include/own.h", "// not this one");
+  Write(root_ + "/secret.h", "secret");
+  fs::create_symlink(root_ + "/secret.h", kernels_ + "/include/secret.h");
+  const auto catalog = Load();
+  const auto files = [&](const std::string& name) {
+    std::map<std::string, std::string> contents;
+    const auto entry = catalog->Find(name, "");
+    if (!entry.ok()) return contents;
+    for (const v1::SourceFile& file : (*entry)->message.files()) {
+      contents[file.name()] = file.content();
+    }
+    return contents;
+  };
+  EXPECT_EQ(files("one")["shared.h"], "// shared");
+  EXPECT_EQ(files("one")["own.h"], "// own");
+  EXPECT_EQ(files("two")["shared.h"], "// shared");
+  const CatalogProblem problem = OnlyProblem(*catalog);
+  EXPECT_THAT(problem.location, HasSubstr("link/template.pbtxt:13:1 headers[0]"));
+  EXPECT_THAT(problem.message, HasSubstr("link out of"));
+}
+
 TEST_F(CatalogTest, SpecialAndOversizedFilesAreRefusedWithoutWaiting) {
   AddTemplate("fifo", TextFor("fifo") + "headers: \"f.h\"\n");
   ASSERT_EQ(mkfifo((kernels_ + "/fifo/f.h").c_str(), 0600), 0);
