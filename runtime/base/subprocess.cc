@@ -47,7 +47,7 @@ class SpawnRecipe {
 
   // `socket` and `stderr_fd` must be above kChildSocketFd, so that no step overwrites a later
   // source.
-  int Prepare(int socket, int stderr_fd, bool own_process_group) {
+  int Prepare(int socket, int stderr_fd, const Subprocess::Options& options) {
     int error = posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (error == 0) {
       error = posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -68,7 +68,10 @@ class SpawnRecipe {
     posix_spawnattr_setsigmask(&attributes_, &none);
     posix_spawnattr_setsigdefault(&attributes_, &all);
     posix_spawnattr_setpgroup(&attributes_, 0);
-    const int group = own_process_group ? POSIX_SPAWN_SETPGROUP : 0;
+    // Who leads a session leads its process group too.
+    const int group = options.own_session         ? POSIX_SPAWN_SETSID
+                      : options.own_process_group ? POSIX_SPAWN_SETPGROUP
+                                                  : 0;
     return posix_spawnattr_setflags(
         &attributes_, static_cast<short>(group | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   }
@@ -108,7 +111,7 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const Options& options) {
   }
 
   SpawnRecipe recipe;
-  int error = recipe.Prepare(raised.get(), raised_stderr.get(), options.own_process_group);
+  int error = recipe.Prepare(raised.get(), raised_stderr.get(), options);
   std::vector<std::string> arguments = {options.program};
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
   const std::vector<char*> argv = Pointers(arguments);

@@ -44,6 +44,8 @@ class Subprocess {
     // The child leads a process group of its own, so that what it starts dies with it. A tool that
     // a worker starts stays in the worker's group instead, to die with the worker.
     bool own_process_group = true;
+    // It leads a session of its own besides: what Linux's autogroups share processors among.
+    bool own_session = false;
   };
 
   // UNAVAILABLE or NOT_FOUND naming the program when it cannot be started.

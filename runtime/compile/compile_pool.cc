@@ -218,7 +218,7 @@ absl::StatusOr<std::unique_ptr<CompileWorker>> CompilePool::StartWorker(const Co
   CompileWorker::Options worker;
   worker.program = options_.worker_program;
   worker.arguments = spec.arguments;
-  if (GivesWay(priority)) worker.arguments.emplace_back("--idle-priority");
+  worker.gives_way = GivesWay(priority);
   {
     MutexLock lock(&mutex_);
     if (shutting_down_) return absl::UnavailableError("the compile pool is shutting down");

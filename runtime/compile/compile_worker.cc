@@ -49,6 +49,8 @@ absl::StatusOr<std::unique_ptr<CompileWorker>> CompileWorker::Start(const Option
   spawn.arguments = {"compile"};
   spawn.arguments.insert(spawn.arguments.end(), options.arguments.begin(), options.arguments.end());
   spawn.arguments.push_back(absl::StrCat("--scratch=", options.scratch_directory));
+  if (options.gives_way) spawn.arguments.emplace_back("--idle-priority");
+  spawn.own_session = options.gives_way;
   spawn.environment = Environment(options.scratch_directory);
   spawn.stderr_fd = standard_error.get();
   absl::StatusOr<Subprocess> process = Subprocess::Spawn(spawn);

@@ -28,6 +28,8 @@ class CompileWorker {
     std::string program;                 // hone-worker
     std::vector<std::string> arguments;  // of the compile role, without --scratch
     std::string scratch_directory;       // made here, removed at the end
+    // Compiles at idle priority, in a session of its own.
+    bool gives_way = false;
   };
 
   // Starts the process; it has not said anything yet.

@@ -1,5 +1,6 @@
 #include "runtime/worker/compile_role.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -25,14 +26,34 @@ namespace {
 
 namespace wire = v1::worker;
 
-// Compiles give way to whoever serves from this machine.
-void BecomeIdle() {
-  const struct sched_param parameters = {};
-  if (::sched_setscheduler(0, SCHED_IDLE, &parameters) == 0) return;
-  // Best effort: seccomp profiles of containers may refuse the policy, and nice may fail too.
-  errno = 0;
-  if (::nice(19) == -1 && errno != 0) spdlog::warn("priority unchanged errno={}", errno);
-}
+// Compiles give way to whoever serves from this machine. Best effort: a container may refuse.
+class IdlePriority {
+ public:
+  // Opens what the sandbox will hide.
+  explicit IdlePriority(bool wanted) : wanted_(wanted) {
+    if (wanted) session_.Reset(::open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC));
+  }
+
+  // Before each job; not sooner, as a start that someone waits for is short.
+  void Take() {
+    if (std::exchange(wanted_, false)) LowerThread();
+    // With autogroups, policies count within a session only: sessions share processors by a weight
+    // of their own (sched(7)). The kernel takes one change in 100 ms from all who are not root, so
+    // that it may take several jobs until it is done.
+    if (session_.valid() && ::write(session_.get(), "19", 2) == 2) session_.Reset();
+  }
+
+ private:
+  static void LowerThread() {
+    const struct sched_param parameters = {};
+    if (::sched_setscheduler(0, SCHED_IDLE, &parameters) == 0) return;
+    errno = 0;
+    if (::nice(19) == -1 && errno != 0) spdlog::warn("priority unchanged errno={}", errno);
+  }
+
+  bool wanted_;
+  UniqueFd session_;
+};
 
 SandboxOptions CommonSandbox(const CompileRoleOptions& options) {
   SandboxOptions sandbox;
@@ -94,10 +115,10 @@ absl::StatusOr<std::unique_ptr<Compiler>> StartHost(int socket, const CompileRol
 class CompileServer {
  public:
   CompileServer(absl::StatusOr<std::unique_ptr<Compiler>> compiler, CompilerInfo unavailable,
-                bool idle_priority)
+                IdlePriority priority)
       : compiler_(std::move(compiler)),
         unavailable_(std::move(unavailable)),
-        become_idle_(idle_priority) {}
+        priority_(std::move(priority)) {}
 
   wire::CompileReplyMessage Answer(const wire::CompileRequestMessage& request) {
     wire::CompileReplyMessage reply;
@@ -125,8 +146,7 @@ class CompileServer {
 
   absl::StatusOr<CompileOutcome> Compile(const wire::CompileJob& job) {
     HONE_RETURN_IF_ERROR(compiler_.status());
-    // Not before the first job: a start that someone waits for is short.
-    if (std::exchange(become_idle_, false)) BecomeIdle();
+    priority_.Take();
     HONE_RETURN_IF_ERROR(LimitProcessorTime(job.cpu_ms_max()));
     const Program program = FromWire(job.program());
     absl::StatusOr<CompileOutcome> outcome = absl::InternalError("not compiled");
@@ -162,7 +182,7 @@ class CompileServer {
 
   absl::StatusOr<std::unique_ptr<Compiler>> compiler_;
   const CompilerInfo unavailable_;
-  bool become_idle_;
+  IdlePriority priority_;
 };
 
 int Serve(FramedChannel channel, CompileServer server) {
@@ -188,6 +208,7 @@ int Serve(FramedChannel channel, CompileServer server) {
 
 int RunCompileRole(int socket, const CompileRoleOptions& options) {
   FramedChannel channel((UniqueFd(socket)));
+  IdlePriority priority(options.idle_priority);
   CompilerInfo unavailable;
   unavailable.kind = options.compiler;
   unavailable.path = options.library;
@@ -196,7 +217,7 @@ int RunCompileRole(int socket, const CompileRoleOptions& options) {
                                  : StartNvrtc(socket, options, unavailable.sandbox);
   unavailable.detail = std::string(compiler.status().message());
   return Serve(std::move(channel),
-               CompileServer(std::move(compiler), std::move(unavailable), options.idle_priority));
+               CompileServer(std::move(compiler), std::move(unavailable), std::move(priority)));
 }
 
 }  // namespace hone

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "runtime/base/files.h"
 #include "tests/compile/pool_fixture.h"
 
 namespace hone {
@@ -99,9 +100,21 @@ TEST_F(CompilePoolTest, OnlyWorkThatNobodyWaitsForGivesWay) {
   compile.priority = CompilePriority::kInteractive;
   ASSERT_THAT((*pool)->Compile(Numbered(1), compile), IsOk());
   EXPECT_EQ(idle_workers(), 0);
+  const std::vector<pid_t> ordinary = Children();
   compile.priority = CompilePriority::kTune;
   ASSERT_THAT((*pool)->Compile(Numbered(2), compile), IsOk());
   EXPECT_EQ(idle_workers(), 1);
+  // To other sessions too, where the kernel weighs these.
+  for (const pid_t pid : Children()) {
+    if (std::count(ordinary.begin(), ordinary.end(), pid) > 0) continue;
+    EXPECT_EQ(::getsid(pid), pid);
+    const absl::StatusOr<std::string> autogroup =
+        ReadFile(absl::StrCat("/proc/", pid, "/autogroup"));
+    // The kernel refuses changes that follow too closely from all but root.
+    if (autogroup.ok() && ::geteuid() == 0) {
+      EXPECT_THAT(*autogroup, HasSubstr(" nice 19"));
+    }
+  }
 }
 
 TEST_F(CompilePoolTest, WorkersAreReplacedAfterTheirNumberOfJobs) {
