@@ -65,6 +65,6 @@ MERGED=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12)
 # HONE_CMAKE_OPTIONS adds to the options.
 configure_release() {
   # shellcheck disable=SC2086
-  configure "$1" -DCMAKE_BUILD_TYPE=Release "${MERGED[@]}" '-DCMAKE_BUILD_RPATH=$ORIGIN/../lib' \
-    -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags ${HONE_CMAKE_OPTIONS:-}
+  configure "$1" -DCMAKE_BUILD_TYPE=Release '-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG' "${MERGED[@]}" \
+    '-DCMAKE_BUILD_RPATH=$ORIGIN/../lib' -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags ${HONE_CMAKE_OPTIONS:-}
 }

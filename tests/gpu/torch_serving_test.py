@@ -6,6 +6,7 @@
 Needs a GPU, PyTorch and the hone_client wheel.
 """
 
+import importlib.util
 import pathlib
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import threading
 import time
 import unittest
 
+import numpy
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "client"))
@@ -219,6 +221,32 @@ class TorchServingTest(unittest.TestCase):
         x, w = self.inputs(4)
         with self.assertRaisesRegex(ValueError, "not on a GPU"):
             kernel(x.cpu(), w, out=torch.empty_like(x), eps=1e-6)
+
+    @unittest.skipUnless(importlib.util.find_spec("cupy"), "needs CuPy")
+    def test_cupy_arrays_and_streams(self):
+        import cupy
+
+        kernel = self.client.kernel("softmax", T="f32", rows=64, cols=1000)
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            x = cupy.random.standard_normal((70, 1000), dtype=cupy.float32)
+            y = cupy.full_like(x, 7)
+        for given in (stream, stream.ptr):
+            kernel(x, out=y, stream=given)
+            stream.synchronize()
+            powers = numpy.exp(x.get().astype(float))
+            numpy.testing.assert_allclose(
+                y.get(), powers / powers.sum(axis=1, keepdims=True), rtol=2e-5, atol=1e-7
+            )
+        # In CuPy's row-major order only.
+        with self.assertRaisesRegex(errors.FailedPreconditionError, "has stride"):
+            kernel(cupy.asfortranarray(x), out=y, stream=stream)
+        chain = self.client.kernel("elementwise", f="swiglu", A="f16", rows=64, cols=256)
+        a, b = (cupy.random.standard_normal((9, 256)).astype(cupy.float16) for _ in range(2))
+        out = chain(a, b, out=cupy.empty_like(a))
+        cupy.cuda.Device().synchronize()
+        a, b = a.get().astype(float), b.get().astype(float)
+        numpy.testing.assert_allclose(out.get(), a / (1 + numpy.exp(-a)) * b, rtol=2e-3, atol=1e-4)
 
     @unittest.skipIf(torch.cuda.device_count() < 2, "needs two GPUs")
     def test_two_gpus_in_one_process(self):
