@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Memory-bound kernels as hone serves them, beside PyTorch, torch.compile and Liger, in one process.
 
-    HONE_BIN=DIR HONE_KERNELS=DIR PYTHONPATH=DIR python3 tests/bench/memory_bound_bench.py [FAMILY...]
+    HONE_BIN=DIR HONE_KERNELS=DIR PYTHONPATH=DIR python3 tests/bench/memory_bound_bench.py [--host-time] [FAMILY...]
 
 Starts a daemon of its own with an empty cache. Each kernel is timed untuned, tuned, and timed again from
 Python; sides take turns on the same random inputs, the L2 flushed before each launch; medians of device
-times. Outputs are held against double precision. Prints a table in Markdown, geometric means by family, and
+times. With --host-time launches are enqueued as soon as the flush is, so that a launch that takes the
+host longer than the flush takes the device shows. Outputs are held against double precision. Prints a table in Markdown, geometric means by family, and
 one JSON object a line for each case; exits with 1 if an output was wrong. Liger is a peer where it is installed.
 """
 
@@ -317,8 +318,8 @@ FAMILIES = {
 }
 
 
-def median_us(sides, flush):
-    """Device times of each side, which take turns."""
+def median_us(sides, flush, ahead_cycles=AHEAD_CYCLES):
+    """Times of each side, which take turns."""
     times = {name: [] for name in sides}
     for function in sides.values():
         for _ in range(WARM_UP):
@@ -328,7 +329,7 @@ def median_us(sides, flush):
         first = round_number % len(order)
         for name, function in order[first:] + order[:first]:
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(AHEAD_CYCLES)
+            torch.cuda._sleep(ahead_cycles)
             flush.zero_()
             begin.record()
             function()
@@ -358,14 +359,14 @@ def wrong(case):
     return ""
 
 
-def measure(case, daemon, client, flush):
+def measure(case, daemon, client, flush, ahead_cycles):
     assigned = [f"{name}={value}" for name, value in case.params.items()]
     params = {
         name: {"true": True}.get(value, value.lower() if value in DTYPES else value)
         for name, value in case.params.items()
     }
     kernel = client.kernel(case.template, **params).prepare()
-    untuned_us = median_us({"hone": lambda: case.call(kernel)}, flush)["hone"]
+    untuned_us = median_us({"hone": lambda: case.call(kernel)}, flush, ahead_cycles)["hone"]
     began = time.perf_counter()
     daemon.hone("tune", case.template, *assigned)
     tune_s = time.perf_counter() - began
@@ -383,7 +384,7 @@ def measure(case, daemon, client, flush):
     half = torch.empty(case.moved_bytes // 2, dtype=torch.uint8, device="cuda")
     to = torch.empty_like(half)
     sides = {"hone": lambda: case.call(kernel), **case.peers, "copy": lambda: to.copy_(half)}
-    us = median_us(sides, flush)
+    us = median_us(sides, flush, ahead_cycles)
     best = min(us[name] for name in case.peers if name != "liger")
     return {
         "family": case.family,
@@ -418,7 +419,9 @@ def row_of(result):
 
 
 def main():
-    names = sys.argv[1:] or list(FAMILIES)
+    names = [name for name in sys.argv[1:] if name != "--host-time"]
+    ahead_cycles = AHEAD_CYCLES if names == sys.argv[1:] else 0
+    names = names or list(FAMILIES)
     unknown = [name for name in names if name not in FAMILIES]
     if unknown:
         sys.exit(f"no family {unknown[0]!r}; there are {', '.join(FAMILIES)}")
@@ -433,7 +436,7 @@ def main():
             torch.manual_seed(0)
             for case in FAMILIES[name]():
                 try:
-                    result = measure(case, daemon, client, flush)
+                    result = measure(case, daemon, client, flush, ahead_cycles)
                 except Exception as error:  # the other problems have their figures all the same
                     print(f"| {case.family} | {case.label} | {error} |")
                     failures += 1
