@@ -76,9 +76,11 @@ __device__ inline long long SourceOf(Index access, const Axes<ORDER>& axes) {
 template <typename T, int ORDER, int THREADS, int VEC, int ITEMS>
 __global__ void __launch_bounds__(THREADS)
     permute_rows(T* dst, const T* src, long long d0, long long d1, long long d2, long long d3) {
-  using Access = Word<VEC * sizeof(T)>;
+  // Other orders get here where their innermost axes have the extent 1.
+  constexpr int kVec = Axes<ORDER>::AxisOfSource(3) == 3 ? VEC : 1;
+  using Access = Word<kVec * sizeof(T)>;
   const Axes<ORDER> axes(d0, d1, d2, d3);
-  const long long accesses = d0 * d1 * d2 * d3 / VEC;
+  const long long accesses = d0 * d1 * d2 * d3 / kVec;
   const long long first = static_cast<long long>(blockIdx.x) * (THREADS * ITEMS) + threadIdx.x;
   const bool small = accesses <= 0xffffffffLL;
 
@@ -87,8 +89,8 @@ __global__ void __launch_bounds__(THREADS)
   for (int i = 0; i < ITEMS; ++i) {
     const long long at = first + i * THREADS;
     if (at < accesses) {
-      const long long from = small ? SourceOf<unsigned, VEC>(static_cast<unsigned>(at), axes)
-                                   : SourceOf<unsigned long long, VEC>(static_cast<unsigned long long>(at), axes);
+      const long long from = small ? SourceOf<unsigned, kVec>(static_cast<unsigned>(at), axes)
+                                   : SourceOf<unsigned long long, kVec>(static_cast<unsigned long long>(at), axes);
       loaded[i] = *reinterpret_cast<const Access*>(src + from);
     }
   }
@@ -102,8 +104,10 @@ __global__ void __launch_bounds__(THREADS)
 template <typename T, int ORDER, int TILE_ROWS, int TILE_COLS, int THREADS, int VEC, int GROUP>
 __global__ void __launch_bounds__(THREADS)
     permute_tiles(T* dst, const T* src, long long d0, long long d1, long long d2, long long d3) {
-  // Orders that keep the innermost axis get here where its extent is 1; then no access is wider.
+  // Orders that keep the innermost axis get here where its extent is 1; then no access is wider than an
+  // element, and tiles are not counted by the host.
   constexpr int kVec = Axes<ORDER>::AxisOfSource(3) == 3 ? 1 : VEC;
+  constexpr bool kLoops = Axes<ORDER>::AxisOfSource(3) == 3;
   using Tile = TransposeTile<Word<sizeof(T)>, TILE_ROWS, TILE_COLS, THREADS, kVec, kVec>;
   __shared__ typename Tile::Out tile[Tile::kOuts];
 
@@ -131,7 +135,6 @@ __global__ void __launch_bounds__(THREADS)
   const unsigned col_tiles = static_cast<unsigned>((cols + TILE_COLS - 1) / TILE_COLS);
   const long long of_matrix = static_cast<long long>(row_tiles) * col_tiles;
   const long long tiles = of_matrix * axes.extent[0] * axes.extent[1] * axes.extent[2];
-  // The grid has as many blocks as there would be tiles if all were full.
   for (long long at = blockIdx.x; at < tiles; at += gridDim.x) {
     long long matrix = at / of_matrix;
     unsigned row_tile, col_tile;
@@ -153,6 +156,7 @@ __global__ void __launch_bounds__(THREADS)
                reinterpret_cast<const Word<sizeof(T)>*>(src) + from, axes.stride[3],
                static_cast<int>(rows - row < TILE_ROWS ? rows - row : TILE_ROWS),
                static_cast<int>(cols - col < TILE_COLS ? cols - col : TILE_COLS));
+    if constexpr (!kLoops) return;
   }
 }
 
