@@ -64,8 +64,18 @@ __device__ inline Access Load(const Access* address) {
 template <int CACHE, typename Access>
 __device__ inline void Store(Access* address, const Access& access) {
 #if defined(__CUDA_ARCH__)
-  if constexpr (CACHE == kCacheStreaming && sizeof(Access) == 16) {
-    __stcs(reinterpret_cast<uint4*>(address), *reinterpret_cast<const uint4*>(&access));
+  if constexpr (sizeof(Access) == 16) {
+    uint4* const to = reinterpret_cast<uint4*>(address);
+    const uint4 word = *reinterpret_cast<const uint4*>(&access);
+    if constexpr (CACHE == kCacheStreaming) {
+      __stcs(to, word);
+    } else {
+      // Compilers take some plain ones apart.
+      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+                   :
+                   : "l"(to), "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w)
+                   : "memory");
+    }
     return;
   }
 #endif
