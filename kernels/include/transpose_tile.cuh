@@ -131,8 +131,8 @@ struct TransposeTile {
       const int row = LoadRow(o * THREADS);
       const int col = LoadCol(o * THREADS);
       if (row < dst_rows && col < dst_cols) {
-        *reinterpret_cast<Out*>(to + col * dst_bytes + row * static_cast<int>(sizeof(WORD))) =
-            tile[load ^ LoadPlace(o * THREADS)];
+        Store<kCachePlain>(reinterpret_cast<Out*>(to + col * dst_bytes + row * static_cast<int>(sizeof(WORD))),
+                           tile[load ^ LoadPlace(o * THREADS)]);
       }
     }
   }

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
     const long long at = first + i * THREADS;
-    if (at < accesses) reinterpret_cast<Access*>(dst)[at] = loaded[i];
+    if (at < accesses) Store<kCachePlain>(reinterpret_cast<Access*>(dst) + at, loaded[i]);
   }
 }
 
