@@ -37,8 +37,9 @@ TEST(KernelTemplatesTest, AllLoadAndAreDescribed) {
     EXPECT_FALSE(spec.checks.empty()) << spec.name << " has no reference";
   }
   EXPECT_THAT(
-      names, testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "elementwise", "matmul_mma",
-                                    "matmul_tiled", "rmsnorm", "row_sum", "softmax", "transpose"}));
+      names, testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "elementwise", "gather_rows",
+                                    "matmul_mma", "matmul_tiled", "permute", "rmsnorm", "row_sum",
+                                    "scatter_rows", "softmax", "transpose"}));
 }
 
 TEST(KernelTemplatesTest, EverySampleHasADefaultAndAFewHundredConfigsAtMost) {
@@ -95,6 +96,7 @@ TEST(KernelTemplatesTest, GridsOfHugeProblemsFit) {
       {"copy_1d", "T=U8 n=34359738368"},
       {"copy_2d", "T=BF16 rows=131072 cols=131072"},
       {"transpose", "T=BF16 rows=131072 cols=131072"},
+      {"gather_rows", "T=BF16 rows=16777216 cols=1024 table_rows=1048576"},
       {"axpby_act", "T=BF16 n=17179869184"},
       {"elementwise", "f=add_bias_gelu A=BF16 rows=131072 cols=131072"},
       {"row_sum", "T=BF16 rows=16777216 cols=1024"},
