@@ -199,12 +199,69 @@ class KernelsByPythonTest(unittest.TestCase):
                 np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
 
     def test_transpose(self):
-        for dtype in ARRAYS.dtypes:
-            kernel = self.kernel("transpose", T=dtype, rows=128, cols=128)
-            for rows, cols in ((0, 5), (5, 0), (1, 1), (128, 128), (129, 127), (24, 1000)):
-                for src in self.each_offset(dtype, (rows, cols)):
-                    dst = kernel(src, out=ARRAYS.poisoned(dtype, (cols, rows)))
-                    np.testing.assert_array_equal(ARRAYS.on_host(dst), ARRAYS.on_host(src).T)
+        for dtype in (*ARRAYS.dtypes, "u8"):
+            kernel = self.kernel("transpose", T=dtype, batch=2, rows=128, cols=128)
+            for batch, rows, cols in (
+                *((1, 0, 5), (1, 5, 0), (0, 5, 5), (1, 1, 1), (2, 128, 128), (1, 129, 127)),
+                *((3, 24, 1000), (5, 1000, 3), (17, 8, 264)),
+            ):
+                for src in self.each_offset(dtype, (batch, rows, cols)):
+                    dst = kernel(src, out=ARRAYS.poisoned(dtype, (batch, cols, rows)))
+                    expected = ARRAYS.on_host(src).transpose(0, 2, 1)
+                    np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
+
+    def test_permute(self):
+        # Two orders that copy rows, and those in which the innermost axes differ and others fold or do not.
+        orders = (213, 2103, 132, 231, 2301, 3210) if ON_GPU else (213, 231, 3210)
+        for dtype in (*ARRAYS.dtypes, "u8") if ON_GPU else ARRAYS.dtypes:
+            for order in orders:
+                axes = [int(digit) for digit in f"{order:04}"]
+                kernel = self.kernel("permute", T=dtype, ORDER=order, d0=4, d1=32, d2=16, d3=64)
+                for shape in (
+                    *((4, 32, 16, 64), (1, 1, 1, 1), (2, 0, 3, 4), (3, 5, 7, 9), (2, 40, 1, 70)),
+                    *((2, 3, 50, 1), (1, 33, 1, 1), (1, 1, 129, 127), (100, 1, 1, 40), (2, 3, 8, 8)),
+                ):
+                    for src in self.each_offset(dtype, shape):
+                        expected = ARRAYS.on_host(src).transpose(axes)
+                        dst = kernel(src, out=ARRAYS.poisoned(dtype, expected.shape))
+                        np.testing.assert_array_equal(ARRAYS.on_host(dst), expected, f"{order} {shape}")
+
+    def indices(self, dtype, values):
+        values = np.array(values, {"i32": np.int32, "i64": np.int64}[dtype])
+        return torch.from_numpy(values).cuda() if ON_GPU else values
+
+    def test_gather_rows(self):
+        for dtype in (*ARRAYS.dtypes, "u8"):
+            for index_type in ("i32", "i64"):
+                kernel = self.kernel("gather_rows", T=dtype, I=index_type, rows=64, cols=256, table_rows=300)
+                for rows, cols, table_rows in ((0, 8, 3), (5, 0, 3), (1, 1, 1), (64, 256, 300), (33, 1001, 7)):
+                    # Beyond either end there are rows of zeros.
+                    named = self.rng.integers(-2, table_rows + 2, rows)
+                    for src in self.each_offset(dtype, (table_rows, cols)):
+                        table = ARRAYS.on_host(src)
+                        expected = np.zeros((rows, cols))
+                        for row, name in enumerate(named):
+                            if 0 <= name < table_rows:
+                                expected[row] = table[name]
+                        dst = ARRAYS.poisoned(dtype, (rows, cols))
+                        kernel(src, self.indices(index_type, named), out=dst)
+                        np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
+
+    def test_scatter_rows(self):
+        for dtype in (*ARRAYS.dtypes, "u8"):
+            for index_type in ("i32", "i64"):
+                kernel = self.kernel("scatter_rows", T=dtype, I=index_type, rows=64, cols=256, table_rows=300)
+                for rows, cols, table_rows in ((0, 8, 3), (3, 0, 3), (1, 1, 1), (64, 256, 300), (7, 1001, 7)):
+                    # Rows that nobody names stay, and names beyond either end are no rows.
+                    named = self.rng.permutation(table_rows + 4)[:rows] - 2
+                    for src in self.each_offset(dtype, (rows, cols)):
+                        dst = ARRAYS.poisoned(dtype, (table_rows, cols))
+                        expected = np.full((table_rows, cols), 77.0)
+                        for row, name in zip(ARRAYS.on_host(src), named):
+                            if 0 <= name < table_rows:
+                                expected[name] = row
+                        kernel(dst=dst, src=src, index=self.indices(index_type, named))
+                        np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
 
     def by_rows(self, template, out_shape, out_dtype, compute, **call):
         """A template over rows of ``cols``, which is specialised."""
