@@ -103,7 +103,7 @@ class KernelsByPythonTest(unittest.TestCase):
         """Made for these params; launches of other sizes use it too. On the GPU its config is the
         best of a few, which asks more of sizes and addresses than the default does."""
         if ON_GPU:
-            types = ("T", "A", "OUT")
+            types = ("T", "A", "OUT", "I")
             assigned = [f"{name}={value.upper() if name in types else value}" for name, value in params.items()]
             self.daemon.hone("tune", template, *assigned, "--evaluations", "8")
         kernel = self.client.kernel(
