@@ -26,7 +26,7 @@ __device__ inline void Load(char* buffer, const BulkPiece& piece, unsigned long 
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
       :
-      : "r"(SharedAddress(buffer)), "l"(__cvta_generic_to_global(piece.from)), "r"(piece.bytes),
+      : "r"(SharedAddress(buffer)), "l"(piece.from), "r"(piece.bytes),
         "r"(SharedAddress(full))
       : "memory");
 }
@@ -50,7 +50,7 @@ __device__ inline void WaitFor(unsigned long long* full, unsigned int parity) {
 __device__ inline void Store(const BulkPiece& piece, const char* buffer) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
                :
-               : "l"(__cvta_generic_to_global(piece.to)), "r"(SharedAddress(buffer)), "r"(piece.bytes)
+               : "l"(piece.to), "r"(SharedAddress(buffer)), "r"(piece.bytes)
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
@@ -64,7 +64,10 @@ __device__ inline void BulkCopy(char* buffers, long long count, PieceAt piece_at
   static_assert(STAGES >= 2, "a stage is loaded while the one after it is stored");
   __shared__ unsigned long long full[STAGES];
   for (int stage = 0; stage < STAGES; ++stage) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bulk::SharedAddress(&full[stage])) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;"
+                 :
+                 : "r"(bulk::SharedAddress(&full[stage]))
+                 : "memory");
   }
   // For the engine, which arrives at them too.
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -16,7 +16,8 @@ __device__ inline void MoveIndexedRows(T* dst, const T* src, const Index* index,
   const unsigned chunks = static_cast<unsigned>((cols + kChunk - 1) / kChunk);
   const unsigned block = blockIdx.x / chunks;
   const long long row = static_cast<long long>(block) * (THREADS / LANES) + threadIdx.x / LANES;
-  const long long col = static_cast<long long>(blockIdx.x - block * chunks) * kChunk + threadIdx.x % LANES * VEC;
+  const unsigned chunk = blockIdx.x - block * chunks;
+  const long long col = static_cast<long long>(chunk) * kChunk + threadIdx.x % LANES * VEC;
   if (row >= rows) return;
   const long long named = index[row];
   const bool inside = named >= 0 && named < table_rows;

@@ -74,10 +74,11 @@ struct TransposeTile {
     return (j * kColPieces + col_piece) * kRowPieces +
            (row_piece ^ (col_piece / kRowsOfLine % kSwizzles * kUnit));
   }
-  // Of the `at`-th piece when it is stored, along columns, and of the `at`-th access when it is loaded,
-  // along rows. Both are linear in the bits of `at`: f(a + b) is f(a) ^ f(b) where a and b have none in
-  // common.
-  __device__ static constexpr int StorePlace(int j, int at) { return Place(j, at % kColPieces, at / kColPieces); }
+  // Of the `at`-th piece when it is stored, and of the `at`-th access when it is loaded. Both are linear in
+  // the bits of `at`: f(a + b) is f(a) ^ f(b) where a and b have none in common.
+  __device__ static constexpr int StorePlace(int j, int at) {
+    return Place(j, at % kColPieces, at / kColPieces);
+  }
   __device__ static constexpr int LoadPlace(int at) {
     return Place(at / kRowPieces / kColPieces, at / kRowPieces % kColPieces, at % kRowPieces);
   }
@@ -98,7 +99,8 @@ struct TransposeTile {
     const long long dst_bytes = dst_stride * static_cast<int>(sizeof(WORD));
 
     In pieces[kPieces][WRITE];
-    const char* const from = reinterpret_cast<const char*>(src + StoreCol(thread)) + StoreRow(thread) * src_bytes;
+    const char* const from =
+        reinterpret_cast<const char*>(src + StoreCol(thread)) + StoreRow(thread) * src_bytes;
     const int src_rows = rows - StoreRow(thread);  // below and beside this thread's first element
     const int src_cols = cols - StoreCol(thread);
 #pragma unroll
@@ -131,8 +133,8 @@ struct TransposeTile {
       const int row = LoadRow(o * THREADS);
       const int col = LoadCol(o * THREADS);
       if (row < dst_rows && col < dst_cols) {
-        Store<kCachePlain>(reinterpret_cast<Out*>(to + col * dst_bytes + row * static_cast<int>(sizeof(WORD))),
-                           tile[load ^ LoadPlace(o * THREADS)]);
+        char* const at = to + col * dst_bytes + row * static_cast<int>(sizeof(WORD));
+        Store<kCachePlain>(reinterpret_cast<Out*>(at), tile[load ^ LoadPlace(o * THREADS)]);
       }
     }
   }

@@ -18,7 +18,9 @@ struct Axes {
     return (k == 0 ? ORDER / 1000 : k == 1 ? ORDER / 100 : k == 2 ? ORDER / 10 : ORDER) % 10;
   }
   // Axes k and k + 1 are neighbours in src too: one axis, whatever their extents.
-  __device__ static constexpr bool Folds(int k) { return k < 3 && AxisOfSource(k + 1) == AxisOfSource(k) + 1; }
+  __device__ static constexpr bool Folds(int k) {
+    return k < 3 && AxisOfSource(k + 1) == AxisOfSource(k) + 1;
+  }
 
   __device__ Axes(long long d0, long long d1, long long d2, long long d3) {
     const long long extents[4] = {d0, d1, d2, d3};
@@ -90,7 +92,7 @@ __global__ void __launch_bounds__(THREADS)
     const long long at = first + i * THREADS;
     if (at < accesses) {
       const long long from = small ? SourceOf<unsigned, kVec>(static_cast<unsigned>(at), axes)
-                                   : SourceOf<unsigned long long, kVec>(static_cast<unsigned long long>(at), axes);
+                                   : SourceOf<long long, kVec>(at, axes);
       loaded[i] = *reinterpret_cast<const Access*>(src + from);
     }
   }
@@ -138,7 +140,8 @@ __global__ void __launch_bounds__(THREADS)
   for (long long at = blockIdx.x; at < tiles; at += gridDim.x) {
     long long matrix = at / of_matrix;
     unsigned row_tile, col_tile;
-    TileOfBlock<GROUP>(static_cast<unsigned>(at - matrix * of_matrix), row_tiles, col_tiles, row_tile, col_tile);
+    TileOfBlock<GROUP>(static_cast<unsigned>(at - matrix * of_matrix), row_tiles, col_tiles, row_tile,
+                       col_tile);
     const long long row = static_cast<long long>(row_tile) * TILE_ROWS;
     const long long col = static_cast<long long>(col_tile) * TILE_COLS;
     long long from = row * axes.stride[3] + col;
