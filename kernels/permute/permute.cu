@@ -106,11 +106,13 @@ __global__ void __launch_bounds__(THREADS)
 template <typename T, int ORDER, int TILE_ROWS, int TILE_COLS, int THREADS, int VEC, int GROUP>
 __global__ void __launch_bounds__(THREADS)
     permute_tiles(T* dst, const T* src, long long d0, long long d1, long long d2, long long d3) {
-  // Orders that keep the innermost axis get here where its extent is 1; then no access is wider than an
-  // element, and tiles are not counted by the host.
-  constexpr int kVec = Axes<ORDER>::AxisOfSource(3) == 3 ? 1 : VEC;
+  // Orders that keep the innermost axis get here where its extent is 1. Then no access is wider than an
+  // element, and the host, which looks at the order only, cannot count the tiles.
   constexpr bool kLoops = Axes<ORDER>::AxisOfSource(3) == 3;
-  using Tile = TransposeTile<Word<sizeof(T)>, TILE_ROWS, TILE_COLS, THREADS, kVec, kVec>;
+  constexpr int kVec = kLoops ? 1 : VEC;
+  constexpr int kTileRows = kLoops ? 32 : TILE_ROWS;
+  constexpr int kTileCols = kLoops ? 32 : TILE_COLS;
+  using Tile = TransposeTile<Word<sizeof(T)>, kTileRows, kTileCols, THREADS, kVec, kVec>;
   __shared__ typename Tile::Out tile[Tile::kOuts];
 
   // Rows of tiles lie along the innermost axis of dst, columns along that of src, whose elements are
@@ -133,8 +135,8 @@ __global__ void __launch_bounds__(THREADS)
     }
   }
 
-  const unsigned row_tiles = static_cast<unsigned>((rows + TILE_ROWS - 1) / TILE_ROWS);
-  const unsigned col_tiles = static_cast<unsigned>((cols + TILE_COLS - 1) / TILE_COLS);
+  const unsigned row_tiles = static_cast<unsigned>((rows + kTileRows - 1) / kTileRows);
+  const unsigned col_tiles = static_cast<unsigned>((cols + kTileCols - 1) / kTileCols);
   const long long of_matrix = static_cast<long long>(row_tiles) * col_tiles;
   const long long tiles = of_matrix * axes.extent[0] * axes.extent[1] * axes.extent[2];
   for (long long at = blockIdx.x; at < tiles; at += gridDim.x) {
@@ -142,8 +144,8 @@ __global__ void __launch_bounds__(THREADS)
     unsigned row_tile, col_tile;
     TileOfBlock<GROUP>(static_cast<unsigned>(at - matrix * of_matrix), row_tiles, col_tiles, row_tile,
                        col_tile);
-    const long long row = static_cast<long long>(row_tile) * TILE_ROWS;
-    const long long col = static_cast<long long>(col_tile) * TILE_COLS;
+    const long long row = static_cast<long long>(row_tile) * kTileRows;
+    const long long col = static_cast<long long>(col_tile) * kTileCols;
     long long from = row * axes.stride[3] + col;
     long long to = col * dst_stride + row;
 #pragma unroll
@@ -157,8 +159,8 @@ __global__ void __launch_bounds__(THREADS)
     if (at != blockIdx.x) __syncthreads();  // the tile before has been read
     Tile::Move(tile, reinterpret_cast<Word<sizeof(T)>*>(dst) + to, dst_stride,
                reinterpret_cast<const Word<sizeof(T)>*>(src) + from, axes.stride[3],
-               static_cast<int>(rows - row < TILE_ROWS ? rows - row : TILE_ROWS),
-               static_cast<int>(cols - col < TILE_COLS ? cols - col : TILE_COLS));
+               static_cast<int>(rows - row < kTileRows ? rows - row : kTileRows),
+               static_cast<int>(cols - col < kTileCols ? cols - col : kTileCols));
     if constexpr (!kLoops) return;
   }
 }
