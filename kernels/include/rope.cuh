@@ -1,0 +1,269 @@
+// Rotary position embedding of the query and key heads of one token, with RMS normalisation of each
+// head before it and a copy into a KV cache after it where wanted. Arithmetic is in float.
+//
+// A rotation turns pairs of elements: x' = x cos - y sin, y' = x sin + y cos. Pair i of a head is
+// (i, i + rotary_dim / 2) in the layout `halves` (Llama, NeoX) and (2 i, 2 i + 1) in `interleaved`
+// (GPT-J). Elements from rotary_dim on stay as they are.
+//
+// LANES threads share a head; a thread takes two accesses of VEC elements that hold whole pairs, so
+// neither layout exchanges anything between threads.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+enum class Layout { halves, interleaved };
+enum class Rotation {
+  table,     // cosines and sines of every position: rows of rotary_dim / 2 and rotary_dim / 2
+  computed,  // from one row of rotary_dim / 2 frequencies
+};
+
+// At most 16 bytes in an access.
+template <typename T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
+  T values[N];
+};
+
+template <Layout LAYOUT, Rotation ROTATION, int HEAD_DIM, int ROTARY_DIM, int VEC, int LANES>
+struct HeadShape {
+  static constexpr int kDim = HEAD_DIM;
+  static constexpr int kRotary = ROTARY_DIM;
+  static constexpr int kHalf = ROTARY_DIM / 2;
+  static constexpr int kVec = VEC;
+  static constexpr int kLanes = LANES;
+  static constexpr Rotation kRotation = ROTATION;
+  // Whether both elements of a pair are in the same access.
+  static constexpr bool kInAccess = LAYOUT == Layout::interleaved && VEC > 1;
+  static constexpr int kTurned = kHalf / VEC;                 // double accesses of all lanes
+  static constexpr int kKept = (HEAD_DIM - ROTARY_DIM) / VEC;  // accesses beyond the rotary part
+  static constexpr int kTurnedPerLane = (kTurned + LANES - 1) / LANES;
+  static constexpr int kKeptPerLane = (kKept + LANES - 1) / LANES;
+
+  // Where the two accesses of a double access begin.
+  __device__ static int First(int at) {
+    return LAYOUT == Layout::interleaved && VEC == 1 ? 2 * at : at * VEC;
+  }
+  __device__ static int Second(int at) {
+    return LAYOUT == Layout::interleaved && VEC == 1 ? 2 * at + 1 : kHalf + at * VEC;
+  }
+};
+
+// Cosines and sines of a thread's pairs, the same for all heads of a token.
+template <typename Shape>
+struct Turn {
+  float cosine[Shape::kTurnedPerLane][Shape::kVec];
+  float sine[Shape::kTurnedPerLane][Shape::kVec];
+
+  __device__ void Load(const float* rotation, long long position, int lane) {
+    // Pairs of an access lie in one run; the second access of a kInAccess layout has its own.
+    constexpr int kRuns = Shape::kInAccess ? 2 : 1;
+    constexpr int kRun = Shape::kVec / kRuns;
+    using Run = Pack<float, kRun>;
+#pragma unroll
+    for (int i = 0; i < Shape::kTurnedPerLane; ++i) {
+      const int at = lane + i * Shape::kLanes;
+      if (at >= Shape::kTurned) continue;
+#pragma unroll
+      for (int run = 0; run < kRuns; ++run) {
+        const int pair = at * kRun + run * (Shape::kHalf / 2);
+        if constexpr (Shape::kRotation == Rotation::table) {
+          const float* const row = rotation + position * Shape::kRotary + pair;
+          const Run cosines = *reinterpret_cast<const Run*>(row);
+          const Run sines = *reinterpret_cast<const Run*>(row + Shape::kHalf);
+#pragma unroll
+          for (int j = 0; j < kRun; ++j) {
+            cosine[i][run * kRun + j] = cosines.values[j];
+            sine[i][run * kRun + j] = sines.values[j];
+          }
+        } else {
+          const Run frequencies = *reinterpret_cast<const Run*>(rotation + pair);
+#pragma unroll
+          for (int j = 0; j < kRun; ++j) {
+            // The angle is this product in single precision, as models are trained with it.
+            const float angle = __fmul_rn(static_cast<float>(position), frequencies.values[j]);
+            sincosf(angle, &sine[i][run * kRun + j], &cosine[i][run * kRun + j]);
+          }
+        }
+      }
+    }
+  }
+};
+
+// A thread's part of one head.
+template <typename T, typename Shape>
+struct HeadPart {
+  using Access = Pack<T, Shape::kVec>;
+  Access first[Shape::kTurnedPerLane];
+  Access second[Shape::kTurnedPerLane];
+  Access kept[Shape::kKeptPerLane > 0 ? Shape::kKeptPerLane : 1];
+
+  // Calls f(access, element where it begins) for every access of this lane.
+  template <typename F>
+  __device__ void ForEach(int lane, F f) {
+#pragma unroll
+    for (int i = 0; i < Shape::kTurnedPerLane; ++i) {
+      const int at = lane + i * Shape::kLanes;
+      if (at >= Shape::kTurned) continue;
+      f(first[i], Shape::First(at));
+      f(second[i], Shape::Second(at));
+    }
+#pragma unroll
+    for (int i = 0; i < Shape::kKeptPerLane; ++i) {
+      const int at = lane + i * Shape::kLanes;
+      if (at < Shape::kKept) f(kept[i], Shape::kRotary + at * Shape::kVec);
+    }
+  }
+
+  __device__ void Load(const T* head, int lane) {
+    ForEach(lane, [&](Access& access, int begin) {
+      access = *reinterpret_cast<const Access*>(head + begin);
+    });
+  }
+  __device__ void Store(T* head, int lane) {
+    ForEach(lane, [&](Access& access, int begin) {
+      *reinterpret_cast<Access*>(head + begin) = access;
+    });
+  }
+  __device__ float SumOfSquares(int lane) {
+    float sum = 0.0f;
+    ForEach(lane, [&](Access& access, int) {
+#pragma unroll
+      for (int j = 0; j < Shape::kVec; ++j) {
+        const float v = static_cast<float>(access.values[j]);
+        sum += v * v;
+      }
+    });
+    return sum;
+  }
+
+  __device__ void Fill(float value, int lane) {
+    ForEach(lane, [&](Access& access, int) {
+#pragma unroll
+      for (int j = 0; j < Shape::kVec; ++j) access.values[j] = static_cast<T>(value);
+    });
+  }
+
+  // The rotation of each element, times `scale` and its weight with NORM: rounded once.
+  template <bool NORM>
+  __device__ void ScaleAndTurn(float scale, const HeadPart& weight, const Turn<Shape>& turn) {
+    constexpr int kVec = Shape::kVec;
+    const auto scaled = [scale](T value, T its_weight) {
+      const float v = static_cast<float>(value);
+      return NORM ? v * scale * static_cast<float>(its_weight) : v;
+    };
+#pragma unroll
+    for (int i = 0; i < Shape::kTurnedPerLane; ++i) {
+#pragma unroll
+      for (int pair = 0; pair < kVec; ++pair) {
+        // In which access, and where in it, the pair's elements are.
+        const bool low = !Shape::kInAccess || pair < kVec / 2;
+        const int x = Shape::kInAccess ? 2 * pair % kVec : pair;
+        const int y = Shape::kInAccess ? x + 1 : pair;
+        Access& of_x = low ? first[i] : second[i];
+        Access& of_y = low && Shape::kInAccess ? first[i] : second[i];
+        const Access& weight_of_x = low ? weight.first[i] : weight.second[i];
+        const Access& weight_of_y = low && Shape::kInAccess ? weight.first[i] : weight.second[i];
+        const float a = scaled(of_x.values[x], weight_of_x.values[x]);
+        const float b = scaled(of_y.values[y], weight_of_y.values[y]);
+        of_x.values[x] = static_cast<T>(a * turn.cosine[i][pair] - b * turn.sine[i][pair]);
+        of_y.values[y] = static_cast<T>(a * turn.sine[i][pair] + b * turn.cosine[i][pair]);
+      }
+    }
+    if constexpr (NORM) {
+#pragma unroll
+      for (int i = 0; i < Shape::kKeptPerLane; ++i) {
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) {
+          kept[i].values[j] = static_cast<T>(scaled(kept[i].values[j], weight.kept[i].values[j]));
+        }
+      }
+    }
+  }
+};
+
+// Where a token's heads go: to none, one or both.
+template <typename T>
+struct HeadTargets {
+  T* first;
+  T* second;
+};
+
+// Moves HEADS heads of a token from `from`, normalised with NORM (a null `weight` stands for ones)
+// and rotated with TURN. Threads of GROUPS groups share the heads. With NORM all threads of a warp
+// call it, those without a token with no target.
+template <typename Shape, int HEADS, int GROUPS, int UNROLL, bool NORM, bool TURN, typename T>
+__device__ void MoveHeads(HeadTargets<T> to, const T* from, const T* weight, float eps,
+                          const Turn<Shape>& turn, int group, int lane) {
+  using Part = HeadPart<T, Shape>;
+  constexpr int kPerGroup = (HEADS + GROUPS - 1) / GROUPS;
+  constexpr int kAtOnce = UNROLL < kPerGroup ? UNROLL : kPerGroup;
+  const bool wanted = to.first != nullptr || to.second != nullptr;
+  Part weights;
+  if constexpr (NORM) {
+    if (weight != nullptr) {
+      weights.Load(weight, lane);
+    } else {
+      weights.Fill(1.0f, lane);
+    }
+  }
+#pragma unroll 1
+  for (int round = 0; round < kPerGroup; round += kAtOnce) {
+    Part parts[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const int head = group + (round + u) * GROUPS;
+      if (wanted && head < HEADS) parts[u].Load(from + head * Shape::kDim, lane);
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const int head = group + (round + u) * GROUPS;
+      const bool there = wanted && head < HEADS;
+      float scale = 1.0f;
+      if constexpr (NORM) {
+        float sum = there ? parts[u].SumOfSquares(lane) : 0.0f;
+#pragma unroll
+        for (int offset = Shape::kLanes / 2; offset > 0; offset /= 2) {
+          sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+        }
+        scale = 1.0f / sqrtf(sum * (1.0f / Shape::kDim) + eps);
+      }
+      if (!there) continue;
+      if constexpr (TURN) parts[u].template ScaleAndTurn<NORM>(scale, weights, turn);
+      if (to.first != nullptr) parts[u].Store(to.first + head * Shape::kDim, lane);
+      if (to.second != nullptr) parts[u].Store(to.second + head * Shape::kDim, lane);
+    }
+  }
+}
+
+// What the references compute a head by: in double precision, element by element.
+template <typename Shape, bool INTERLEAVED, bool NORM, typename T>
+__device__ double ReferenceElement(const T* head, const T* weight, float eps, const float* rotation,
+                                   long long position, int d) {
+  double scale = 1.0;
+  if (NORM) {
+    double sum = 0.0;
+    for (int i = 0; i < Shape::kDim; ++i) {
+      const double v = static_cast<float>(head[i]);
+      sum += v * v;
+    }
+    scale = 1.0 / sqrt(sum / Shape::kDim + eps);
+  }
+  const auto scaled = [&](int i) {
+    const double its_weight = NORM && weight != nullptr ? static_cast<float>(weight[i]) : 1.0;
+    return static_cast<float>(head[i]) * scale * its_weight;
+  };
+  if (d >= Shape::kRotary) return scaled(d);
+  const int pair = INTERLEAVED ? d / 2 : d % Shape::kHalf;
+  const bool is_y = INTERLEAVED ? d % 2 == 1 : d >= Shape::kHalf;
+  const int distance = INTERLEAVED ? 1 : Shape::kHalf;
+  double cosine, sine;
+  if (Shape::kRotation == Rotation::table) {
+    cosine = rotation[position * Shape::kRotary + pair];
+    sine = rotation[position * Shape::kRotary + Shape::kHalf + pair];
+  } else {
+    const double angle = __fmul_rn(static_cast<float>(position), rotation[pair]);
+    cosine = cos(angle);
+    sine = sin(angle);
+  }
+  return is_y ? scaled(d - distance) * sine + scaled(d) * cosine
+              : scaled(d) * cosine - scaled(d + distance) * sine;
+}

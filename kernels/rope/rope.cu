@@ -1,0 +1,51 @@
+// Rotary position embedding of queries and keys, out of place or in place.
+//
+// A block takes TOKENS tokens; GROUPS groups of LANES threads share a token's heads, and load the
+// cosines and sines of their pairs once for all of them. See rope.cuh.
+#include "rope.cuh"
+
+template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,
+          Layout LAYOUT, Rotation ROTATION, bool PACKED, int VEC, int LANES, int GROUPS, int TOKENS,
+          int UNROLL>
+__global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
+    rope(T* q_out, T* k_out, const T* q, const T* k, const INDEX* positions, const float* rotation,
+         long long tokens) {
+  using Shape = HeadShape<LAYOUT, ROTATION, HEAD_DIM, ROTARY_DIM, VEC, LANES>;
+  constexpr long long kRowQ = (Q_HEADS + (PACKED ? 2 * KV_HEADS : 0)) * HEAD_DIM;
+  constexpr long long kRowK = (KV_HEADS + (PACKED ? Q_HEADS + KV_HEADS : 0)) * HEAD_DIM;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % LANES;
+  const int group = thread / LANES % GROUPS;
+  const long long token = static_cast<long long>(blockIdx.x) * TOKENS + thread / (LANES * GROUPS);
+  if (token >= tokens) return;
+  Turn<Shape> turn;
+  turn.Load(rotation, positions[token], lane);
+  const HeadTargets<T> q_to{q_out + token * kRowQ, nullptr};
+  const HeadTargets<T> k_to{k_out + token * kRowK, nullptr};
+  MoveHeads<Shape, Q_HEADS, GROUPS, UNROLL, false, true>(q_to, q + token * kRowQ, q, 0.0f, turn,
+                                                         group, lane);
+  MoveHeads<Shape, KV_HEADS, GROUPS, UNROLL, false, true>(k_to, k + token * kRowK, k, 0.0f, turn,
+                                                          group, lane);
+}
+
+template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,
+          Layout LAYOUT, Rotation ROTATION, bool PACKED>
+__global__ void rope_reference(T* q_out, T* k_out, const T* q, const T* k, const INDEX* positions,
+                               const float* rotation, long long tokens) {
+  using Shape = HeadShape<LAYOUT, ROTATION, HEAD_DIM, ROTARY_DIM, 1, 1>;
+  constexpr int kHeads = Q_HEADS + KV_HEADS;
+  const long long at = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= tokens * kHeads) return;
+  const long long token = at / kHeads;
+  const int head = static_cast<int>(at % kHeads);
+  const bool is_q = head < Q_HEADS;
+  const long long row = PACKED ? Q_HEADS + 2 * KV_HEADS : is_q ? Q_HEADS : KV_HEADS;
+  const long long begin = (token * row + (is_q ? head : head - Q_HEADS)) * HEAD_DIM;
+  const T* const from = (is_q ? q : k) + begin;
+  T* const to = (is_q ? q_out : k_out) + begin;
+  for (int d = 0; d < HEAD_DIM; ++d) {
+    to[d] = static_cast<T>(static_cast<float>(
+        ReferenceElement<Shape, LAYOUT == Layout::interleaved, false, T>(
+            from, nullptr, 0.0f, rotation, positions[token], d)));
+  }
+}

@@ -1,0 +1,96 @@
+// What happens between the projections and the attention of a layer, for each token: queries and
+// keys are normalised head by head (NORM) and rotated, keys and values go to their slot of the KV
+// cache.
+//
+// A block takes TOKENS tokens; GROUPS groups of LANES threads share a token's heads, and load the
+// cosines and sines of their pairs once for all of them. See rope.cuh.
+#include "rope.cuh"
+
+template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,
+          Layout LAYOUT, Rotation ROTATION, bool NORM, bool PACKED, int VEC, int LANES, int GROUPS,
+          int TOKENS, int UNROLL>
+__global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
+    rope_norm_append(T* q_out, T* k_out, T* k_cache, T* v_cache, const T* q, const T* k, const T* v,
+                     const INDEX* positions, const INDEX* slots, const float* rotation,
+                     const T* q_weight, const T* k_weight, float eps, long long tokens,
+                     long long cache_slots) {
+  using Shape = HeadShape<LAYOUT, ROTATION, HEAD_DIM, ROTARY_DIM, VEC, LANES>;
+  constexpr long long kQ = Q_HEADS * HEAD_DIM;
+  constexpr long long kKv = KV_HEADS * HEAD_DIM;
+  constexpr long long kRowQ = PACKED ? kQ + 2 * kKv : kQ;
+  constexpr long long kRowKv = PACKED ? kQ + 2 * kKv : kKv;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % LANES;
+  const int group = thread / LANES % GROUPS;
+  const long long token = static_cast<long long>(blockIdx.x) * TOKENS + thread / (LANES * GROUPS);
+
+  HeadTargets<T> q_to{nullptr, nullptr};
+  HeadTargets<T> k_to{nullptr, nullptr};
+  HeadTargets<T> v_to{nullptr, nullptr};
+  Turn<Shape> turn;
+  // Threads without a token stay, because shuffles want whole warps.
+  if (token < tokens) {
+    const long long slot = slots[token];
+    turn.Load(rotation, positions[token], lane);
+    q_to.first = q_out + token * kQ;
+    if (k_out != nullptr) k_to.first = k_out + token * kKv;
+    if (slot >= 0 && slot < cache_slots) {
+      k_to.second = k_cache + slot * kKv;
+      v_to.second = v_cache + slot * kKv;
+    }
+  }
+  MoveHeads<Shape, Q_HEADS, GROUPS, UNROLL, NORM, true>(q_to, q + token * kRowQ, q_weight, eps, turn,
+                                                        group, lane);
+  MoveHeads<Shape, KV_HEADS, GROUPS, UNROLL, NORM, true>(k_to, k + token * kRowKv, k_weight, eps,
+                                                         turn, group, lane);
+  MoveHeads<Shape, KV_HEADS, GROUPS, UNROLL, false, false>(v_to, v + token * kRowKv, v, eps, turn,
+                                                           group, lane);
+}
+
+// Slots for checks and timing: every token its own, backwards, as pages are handed out in no order;
+// now and then a token that goes to none.
+template <typename T, typename INDEX>
+__global__ void slots_of_tokens(T*, T*, T*, T*, const T*, const T*, const T*, const INDEX*,
+                                INDEX* slots, const float*, const T*, const T*, float,
+                                long long tokens, long long cache_slots) {
+  const long long token = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (token >= tokens) return;
+  const bool skipped = token % 61 == 60 || token >= cache_slots;
+  slots[token] = static_cast<INDEX>(skipped ? -1 : cache_slots - 1 - token);
+}
+
+template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,
+          Layout LAYOUT, Rotation ROTATION, bool NORM, bool PACKED>
+__global__ void rope_norm_append_reference(T* q_out, T* k_out, T* k_cache, T* v_cache, const T* q,
+                                           const T* k, const T* v, const INDEX* positions,
+                                           const INDEX* slots, const float* rotation,
+                                           const T* q_weight, const T* k_weight, float eps,
+                                           long long tokens, long long cache_slots) {
+  using Shape = HeadShape<LAYOUT, ROTATION, HEAD_DIM, ROTARY_DIM, 1, 1>;
+  constexpr int kHeads = Q_HEADS + KV_HEADS;
+  const long long at = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= tokens * kHeads) return;
+  const long long token = at / kHeads;
+  const int head = static_cast<int>(at % kHeads);
+  const int kv_head = head - Q_HEADS;
+  const long long slot = slots[token];
+  const bool appended = slot >= 0 && slot < cache_slots;
+  const long long row_kv = PACKED ? Q_HEADS + 2 * KV_HEADS : KV_HEADS;
+  const long long row_q = PACKED ? Q_HEADS + 2 * KV_HEADS : Q_HEADS;
+  const T* const from = kv_head < 0 ? q + (token * row_q + head) * HEAD_DIM
+                                    : k + (token * row_kv + kv_head) * HEAD_DIM;
+  for (int d = 0; d < HEAD_DIM; ++d) {
+    const T result = static_cast<T>(static_cast<float>(
+        ReferenceElement<Shape, LAYOUT == Layout::interleaved, NORM, T>(
+            from, kv_head < 0 ? q_weight : k_weight, eps, rotation, positions[token], d)));
+    if (kv_head < 0) {
+      q_out[(token * Q_HEADS + head) * HEAD_DIM + d] = result;
+      continue;
+    }
+    if (k_out != nullptr) k_out[(token * KV_HEADS + kv_head) * HEAD_DIM + d] = result;
+    if (!appended) continue;
+    k_cache[(slot * KV_HEADS + kv_head) * HEAD_DIM + d] = result;
+    v_cache[(slot * KV_HEADS + kv_head) * HEAD_DIM + d] =
+        v[(token * row_kv + kv_head) * HEAD_DIM + d];
+  }
+}
