@@ -180,56 +180,57 @@ struct HeadPart {
   }
 };
 
-// Where a token's heads go: to none, one or both.
+// One head of a token.
 template <typename T>
-struct HeadTargets {
-  T* first;
-  T* second;
+struct HeadPlace {
+  const T* from;
+  T* to;            // null: nowhere
+  T* also_to;       // null: nowhere
+  const T* weight;  // of its elements; null: ones
+  bool turned;      // else it is moved as it is
 };
 
-// Moves HEADS heads of a token from `from`, normalised with NORM (a null `weight` stands for ones)
-// and rotated with TURN. Threads of GROUPS groups share the heads. With NORM all threads of a warp
-// call it, those without a token with no target.
-template <typename Shape, int HEADS, int GROUPS, int UNROLL, bool NORM, bool TURN, typename T>
-__device__ void MoveHeads(HeadTargets<T> to, const T* from, const T* weight, float eps,
-                          const Turn<Shape>& turn, int group, int lane) {
+// Moves the HEADS heads of a token, of which GROUPS groups of threads take one after the other, each
+// UNROLL at once. `place(head)` says which is where. With NORM all threads of a warp come here, those
+// without a token with `there` false.
+template <typename Shape, int HEADS, int GROUPS, int UNROLL, bool NORM, typename T, typename Place>
+__device__ void MoveHeads(const Place& place, bool there, float eps, const Turn<Shape>& turn,
+                          int group, int lane) {
   using Part = HeadPart<T, Shape>;
   constexpr int kPerGroup = (HEADS + GROUPS - 1) / GROUPS;
   constexpr int kAtOnce = UNROLL < kPerGroup ? UNROLL : kPerGroup;
-  const bool wanted = to.first != nullptr || to.second != nullptr;
-  Part weights;
-  if constexpr (NORM) {
-    if (weight != nullptr) {
-      weights.Load(weight, lane);
-    } else {
-      weights.Fill(1.0f, lane);
-    }
-  }
 #pragma unroll 1
   for (int round = 0; round < kPerGroup; round += kAtOnce) {
     Part parts[kAtOnce];
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
       const int head = group + (round + u) * GROUPS;
-      if (wanted && head < HEADS) parts[u].Load(from + head * Shape::kDim, lane);
+      if (there && head < HEADS) parts[u].Load(place(head).from, lane);
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
       const int head = group + (round + u) * GROUPS;
-      const bool there = wanted && head < HEADS;
+      const bool moved = there && head < HEADS;
+      const HeadPlace<T> at = place(moved ? head : 0);
       float scale = 1.0f;
+      Part weights;
       if constexpr (NORM) {
-        float sum = there ? parts[u].SumOfSquares(lane) : 0.0f;
+        if (at.weight != nullptr) {
+          weights.Load(at.weight, lane);
+        } else {
+          weights.Fill(1.0f, lane);
+        }
+        float sum = moved ? parts[u].SumOfSquares(lane) : 0.0f;
 #pragma unroll
         for (int offset = Shape::kLanes / 2; offset > 0; offset /= 2) {
           sum += __shfl_xor_sync(0xffffffffu, sum, offset);
         }
         scale = 1.0f / sqrtf(sum * (1.0f / Shape::kDim) + eps);
       }
-      if (!there) continue;
-      if constexpr (TURN) parts[u].template ScaleAndTurn<NORM>(scale, weights, turn);
-      if (to.first != nullptr) parts[u].Store(to.first + head * Shape::kDim, lane);
-      if (to.second != nullptr) parts[u].Store(to.second + head * Shape::kDim, lane);
+      if (!moved) continue;
+      if (at.turned) parts[u].template ScaleAndTurn<NORM>(scale, weights, turn);
+      if (at.to != nullptr) parts[u].Store(at.to, lane);
+      if (at.also_to != nullptr) parts[u].Store(at.also_to, lane);
     }
   }
 }

@@ -20,12 +20,13 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
   if (token >= tokens) return;
   Turn<Shape> turn;
   turn.Load(rotation, positions[token], lane);
-  const HeadTargets<T> q_to{q_out + token * kRowQ, nullptr};
-  const HeadTargets<T> k_to{k_out + token * kRowK, nullptr};
-  MoveHeads<Shape, Q_HEADS, GROUPS, UNROLL, false, true>(q_to, q + token * kRowQ, q, 0.0f, turn,
-                                                         group, lane);
-  MoveHeads<Shape, KV_HEADS, GROUPS, UNROLL, false, true>(k_to, k + token * kRowK, k, 0.0f, turn,
-                                                          group, lane);
+  const auto place = [&](int head) -> HeadPlace<T> {
+    const bool is_q = head < Q_HEADS;
+    const long long at =
+        token * (is_q ? kRowQ : kRowK) + (is_q ? head : head - Q_HEADS) * HEAD_DIM;
+    return {(is_q ? q : k) + at, (is_q ? q_out : k_out) + at, nullptr, nullptr, true};
+  };
+  MoveHeads<Shape, Q_HEADS + KV_HEADS, GROUPS, UNROLL, false, T>(place, true, 0.0f, turn, group, lane);
 }
 
 template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,

@@ -24,27 +24,28 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
   const int group = thread / LANES % GROUPS;
   const long long token = static_cast<long long>(blockIdx.x) * TOKENS + thread / (LANES * GROUPS);
 
-  HeadTargets<T> q_to{nullptr, nullptr};
-  HeadTargets<T> k_to{nullptr, nullptr};
-  HeadTargets<T> v_to{nullptr, nullptr};
-  Turn<Shape> turn;
   // Threads without a token stay, because shuffles want whole warps.
-  if (token < tokens) {
-    const long long slot = slots[token];
+  const bool there = token < tokens;
+  long long slot = -1;
+  Turn<Shape> turn;
+  if (there) {
+    slot = slots[token];
     turn.Load(rotation, positions[token], lane);
-    q_to.first = q_out + token * kQ;
-    if (k_out != nullptr) k_to.first = k_out + token * kKv;
-    if (slot >= 0 && slot < cache_slots) {
-      k_to.second = k_cache + slot * kKv;
-      v_to.second = v_cache + slot * kKv;
-    }
   }
-  MoveHeads<Shape, Q_HEADS, GROUPS, UNROLL, NORM, true>(q_to, q + token * kRowQ, q_weight, eps, turn,
-                                                        group, lane);
-  MoveHeads<Shape, KV_HEADS, GROUPS, UNROLL, NORM, true>(k_to, k + token * kRowKv, k_weight, eps,
-                                                         turn, group, lane);
-  MoveHeads<Shape, KV_HEADS, GROUPS, UNROLL, false, false>(v_to, v + token * kRowKv, v, eps, turn,
-                                                           group, lane);
+  const bool appended = slot >= 0 && slot < cache_slots;
+  const auto place = [&](int head) -> HeadPlace<T> {
+    if (head < Q_HEADS) {
+      return {q + token * kRowQ + head * HEAD_DIM, q_out + token * kQ + head * HEAD_DIM, nullptr,
+              q_weight, true};
+    }
+    const bool is_k = head < Q_HEADS + KV_HEADS;
+    const int at = (head - Q_HEADS - (is_k ? 0 : KV_HEADS)) * HEAD_DIM;
+    T* const out = is_k && k_out != nullptr ? k_out + token * kKv + at : nullptr;
+    T* const cached = appended ? (is_k ? k_cache : v_cache) + slot * kKv + at : nullptr;
+    return {(is_k ? k : v) + token * kRowKv + at, out, cached, k_weight, is_k};
+  };
+  MoveHeads<Shape, Q_HEADS + 2 * KV_HEADS, GROUPS, UNROLL, NORM, T>(place, there, eps, turn, group,
+                                                                    lane);
 }
 
 // Slots for checks and timing: every token its own, backwards, as pages are handed out in no order;
