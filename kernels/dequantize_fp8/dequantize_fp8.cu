@@ -21,31 +21,27 @@ __device__ inline long long ScaleIndex(long long element, bool small) {
 template <typename T, int COLS, Scale SCALE, int XBLOCK, int VEC, int ITEMS>
 __global__ void __launch_bounds__(XBLOCK)
     dequantize_fp8(T* y, const __nv_fp8_e4m3* x, const float* scales, long long rows) {
-  using Access = Pack<__nv_fp8_e4m3, VEC>;
-  using Result = Pack<T, VEC>;
   const long long n = rows * COLS;
   const bool small = n <= 0xffffffffLL;
   const long long begin =
       (static_cast<long long>(blockIdx.x) * XBLOCK * ITEMS + static_cast<int>(threadIdx.x)) * VEC;
-  Access packs[ITEMS];
+  Pack<__nv_fp8_e4m3, VEC> packs[ITEMS];
   float scale[ITEMS];
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
     const long long at = begin + i * (XBLOCK * VEC);
     if (at >= n) continue;
-    packs[i] = *reinterpret_cast<const Access*>(x + at);
+    packs[i] = LoadPack<VEC>(x + at);
     scale[i] = scales[ScaleIndex<COLS, SCALE>(at, small)];
   }
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
     const long long at = begin + i * (XBLOCK * VEC);
     if (at >= n) continue;
-    Result result;
+    float values[VEC];
 #pragma unroll
-    for (int j = 0; j < VEC; ++j) {
-      result.values[j] = static_cast<T>(static_cast<float>(packs[i].values[j]) * scale[i]);
-    }
-    *reinterpret_cast<Result*>(y + at) = result;
+    for (int j = 0; j < VEC; ++j) values[j] = static_cast<float>(packs[i].values[j]) * scale[i];
+    StorePack(y + at, ToPack<T>(values));
   }
 }
 

@@ -4,15 +4,9 @@
 // finite e4m3, and an element becomes x * (1 / scale), rounded to nearest even; 1 / scale is rounded to
 // F32 once. Results saturate at 448; a NaN stays a NaN.
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-// At most 16 bytes in an access; longer ones are several.
-template <typename T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T values[N];
-};
+#include "access.cuh"
 
 // Never below the smallest normal number, so that its reciprocal is finite: elements that are all 0
 // stay 0.
@@ -21,21 +15,11 @@ __device__ inline float ScaleOf(float amax) {
   return scale < 1.17549435e-38f ? 1.17549435e-38f : scale;
 }
 
-template <int N>
-__device__ inline void ConvertToFp8(const float (&values)[N], Pack<__nv_fp8_e4m3, N>& pack) {
-  if constexpr (N % 2 != 0) {
-#pragma unroll
-    for (int j = 0; j < N; ++j) pack.values[j] = static_cast<__nv_fp8_e4m3>(values[j]);
-  } else {
-    // Two in one conversion, as the hardware has it.
-#pragma unroll
-    for (int j = 0; j < N; j += 2) {
-      const __nv_fp8x2_storage_t two = __nv_cvt_float2_to_fp8x2(
-          make_float2(values[j], values[j + 1]), __NV_SATFINITE, __NV_E4M3);
-      pack.values[j].__x = static_cast<__nv_fp8_storage_t>(two & 0xff);
-      pack.values[j + 1].__x = static_cast<__nv_fp8_storage_t>(two >> 8);
-    }
-  }
+// Two in one conversion, as the hardware has it.
+__device__ inline void FromFloats(float a, float b, __nv_fp8_e4m3* to) {
+  const __nv_fp8x2_storage_t two =
+      __nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3);
+  *reinterpret_cast<__nv_fp8x2_storage_t*>(to) = two;
 }
 
 // The largest magnitude so far and of `pack`; NaNs do not count.
@@ -47,10 +31,9 @@ __device__ inline float MaxMagnitude(float amax, const Pack<T, N>& pack) {
 }
 
 template <typename T, int N>
-__device__ inline void Quantize(const Pack<T, N>& pack, float inverse_scale,
-                                Pack<__nv_fp8_e4m3, N>& result) {
+__device__ inline Pack<__nv_fp8_e4m3, N> Quantize(const Pack<T, N>& pack, float inverse_scale) {
   float values[N];
 #pragma unroll
   for (int j = 0; j < N; ++j) values[j] = static_cast<float>(pack.values[j]) * inverse_scale;
-  ConvertToFp8(values, result);
+  return ToPack<__nv_fp8_e4m3>(values);
 }

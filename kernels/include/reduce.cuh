@@ -2,20 +2,13 @@
 // elements (Known), which merges. A result depends on the order of merging only by rounding, and the
 // order is the launch's, so every run of the same launch gives the same bits.
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "access.cuh"
 
 enum class Op {
   sum,
   maximum,        // a NaN is larger than any number, as in PyTorch
   argmax,         // also where it is: the first of several
   mean_variance,
-};
-
-// At most 16 bytes in an access.
-template <typename T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T values[N];
 };
 
 __device__ inline float Infinity() { return __int_as_float(0x7f800000); }
@@ -143,27 +136,34 @@ __device__ void StoreResult(const Known<OP>& known, long long at, bool unbiased,
   }
 }
 
-// Adds `count` accesses, each `step` elements beyond the one before.
+// Adds `count` accesses, each `step` elements beyond the one before. UNROLL of them are in flight all the
+// time: where a batch is loaded and then added, the compiler moves its loads to where they are needed.
 template <int UNROLL, Op OP, typename T, int VEC>
 __device__ void Gather(Gathered<OP> (&gathered)[VEC], const T* from, long long step, int count) {
-  using Access = Pack<T, VEC>;
-  int at = 0;
-  for (; at + UNROLL <= count; at += UNROLL) {
-    Access packs[UNROLL];
+  Pack<T, VEC> packs[UNROLL];
+  const int whole = count / UNROLL * UNROLL;
 #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) packs[u] = *reinterpret_cast<const Access*>(from + u * step);
+  for (int u = 0; u < UNROLL; ++u) {
+    if (whole > 0) packs[u] = LoadPack<VEC>(from + u * step);
+  }
+  const auto add = [&](const Pack<T, VEC>& pack, int at) {
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) gathered[j].Add(static_cast<float>(pack.values[j]), at);
+  };
+#pragma unroll 1
+  for (int at = 0; at < whole; at += UNROLL) {
+    const bool more = at + UNROLL < whole;
     from += UNROLL * step;
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-#pragma unroll
-      for (int j = 0; j < VEC; ++j) gathered[j].Add(static_cast<float>(packs[u].values[j]), at + u);
+      add(packs[u], at + u);
+      if (more) packs[u] = LoadPack<VEC>(from + u * step);
     }
   }
-  for (; at < count; ++at) {
-    const Access pack = *reinterpret_cast<const Access*>(from);
+#pragma unroll 1
+  for (int at = whole; at < count; ++at) {
+    add(LoadPack<VEC>(from), at);
     from += step;
-#pragma unroll
-    for (int j = 0; j < VEC; ++j) gathered[j].Add(static_cast<float>(pack.values[j]), at);
   }
 }
 

@@ -8,19 +8,12 @@
 // LANES threads share a head; a thread takes two accesses of VEC elements that hold whole pairs, so
 // neither layout exchanges anything between threads.
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "access.cuh"
 
 enum class Layout { halves, interleaved };
 enum class Rotation {
   table,     // cosines and sines of every position: rows of rotary_dim / 2 and rotary_dim / 2
   computed,  // from one row of rotary_dim / 2 frequencies
-};
-
-// At most 16 bytes in an access.
-template <typename T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T values[N];
 };
 
 template <Layout LAYOUT, Rotation ROTATION, int HEAD_DIM, int ROTARY_DIM, int VEC, int LANES>
@@ -67,15 +60,15 @@ struct Turn {
         const int pair = at * kRun + run * (Shape::kHalf / 2);
         if constexpr (Shape::kRotation == Rotation::table) {
           const float* const row = rotation + position * Shape::kRotary + pair;
-          const Run cosines = *reinterpret_cast<const Run*>(row);
-          const Run sines = *reinterpret_cast<const Run*>(row + Shape::kHalf);
+          const Run cosines = LoadPack<kRun>(row);
+          const Run sines = LoadPack<kRun>(row + Shape::kHalf);
 #pragma unroll
           for (int j = 0; j < kRun; ++j) {
             cosine[i][run * kRun + j] = cosines.values[j];
             sine[i][run * kRun + j] = sines.values[j];
           }
         } else {
-          const Run frequencies = *reinterpret_cast<const Run*>(rotation + pair);
+          const Run frequencies = LoadPack<kRun>(rotation + pair);
 #pragma unroll
           for (int j = 0; j < kRun; ++j) {
             // The angle is this product in single precision, as models are trained with it.
@@ -115,12 +108,12 @@ struct HeadPart {
 
   __device__ void Load(const T* head, int lane) {
     ForEach(lane, [&](Access& access, int begin) {
-      access = *reinterpret_cast<const Access*>(head + begin);
+      access = LoadPack<Shape::kVec>(head + begin);
     });
   }
   __device__ void Store(T* head, int lane) {
     ForEach(lane, [&](Access& access, int begin) {
-      *reinterpret_cast<Access*>(head + begin) = access;
+      StorePack(head + begin, access);
     });
   }
   __device__ float SumOfSquares(int lane) {
@@ -135,10 +128,16 @@ struct HeadPart {
     return sum;
   }
 
-  __device__ void Fill(float value, int lane) {
+  // Weights; without any, ones. Without a branch, before which loads would wait: then what is at
+  // `instead` is read and forgotten.
+  __device__ void LoadOrOnes(const T* weight, const T* instead, int lane) {
+    const bool there = weight != nullptr;
+    Load(there ? weight : instead, lane);
     ForEach(lane, [&](Access& access, int) {
 #pragma unroll
-      for (int j = 0; j < Shape::kVec; ++j) access.values[j] = static_cast<T>(value);
+      for (int j = 0; j < Shape::kVec; ++j) {
+        access.values[j] = there ? access.values[j] : static_cast<T>(1.0f);
+      }
     });
   }
 
@@ -146,35 +145,39 @@ struct HeadPart {
   template <bool NORM>
   __device__ void ScaleAndTurn(float scale, const HeadPart& weight, const Turn<Shape>& turn) {
     constexpr int kVec = Shape::kVec;
-    const auto scaled = [scale](T value, T its_weight) {
-      const float v = static_cast<float>(value);
-      return NORM ? v * scale * static_cast<float>(its_weight) : v;
+    const auto scaled = [scale](const Access& of, const Access& its_weight, float(&to)[kVec]) {
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) {
+        to[j] = static_cast<float>(of.values[j]);
+        if constexpr (NORM) to[j] *= scale * static_cast<float>(its_weight.values[j]);
+      }
     };
 #pragma unroll
     for (int i = 0; i < Shape::kTurnedPerLane; ++i) {
+      float low[kVec];
+      float high[kVec];
+      scaled(first[i], weight.first[i], low);
+      scaled(second[i], weight.second[i], high);
 #pragma unroll
       for (int pair = 0; pair < kVec; ++pair) {
-        // In which access, and where in it, the pair's elements are.
-        const bool low = !Shape::kInAccess || pair < kVec / 2;
-        const int x = Shape::kInAccess ? 2 * pair % kVec : pair;
-        const int y = Shape::kInAccess ? x + 1 : pair;
-        Access& of_x = low ? first[i] : second[i];
-        Access& of_y = low && Shape::kInAccess ? first[i] : second[i];
-        const Access& weight_of_x = low ? weight.first[i] : weight.second[i];
-        const Access& weight_of_y = low && Shape::kInAccess ? weight.first[i] : weight.second[i];
-        const float a = scaled(of_x.values[x], weight_of_x.values[x]);
-        const float b = scaled(of_y.values[y], weight_of_y.values[y]);
-        of_x.values[x] = static_cast<T>(a * turn.cosine[i][pair] - b * turn.sine[i][pair]);
-        of_y.values[y] = static_cast<T>(a * turn.sine[i][pair] + b * turn.cosine[i][pair]);
+        // Where the pair's elements are.
+        const int place = 2 * pair % kVec;
+        float& x = Shape::kInAccess ? (pair < kVec / 2 ? low[place] : high[place]) : low[pair];
+        float& y = Shape::kInAccess ? (pair < kVec / 2 ? low[place + 1] : high[place + 1]) : high[pair];
+        const float a = x;
+        const float b = y;
+        x = a * turn.cosine[i][pair] - b * turn.sine[i][pair];
+        y = a * turn.sine[i][pair] + b * turn.cosine[i][pair];
       }
+      first[i] = ToPack<T>(low);
+      second[i] = ToPack<T>(high);
     }
     if constexpr (NORM) {
 #pragma unroll
       for (int i = 0; i < Shape::kKeptPerLane; ++i) {
-#pragma unroll
-        for (int j = 0; j < kVec; ++j) {
-          kept[i].values[j] = static_cast<T>(scaled(kept[i].values[j], weight.kept[i].values[j]));
-        }
+        float values[kVec];
+        scaled(kept[i], weight.kept[i], values);
+        kept[i] = ToPack<T>(values);
       }
     }
   }
@@ -184,54 +187,67 @@ struct HeadPart {
 template <typename T>
 struct HeadPlace {
   const T* from;
-  T* to;            // null: nowhere
-  T* also_to;       // null: nowhere
-  const T* weight;  // of its elements; null: ones
-  bool turned;      // else it is moved as it is
+  T* to;       // null: nowhere
+  T* also_to;  // null: nowhere
 };
 
-// Moves the HEADS heads of a token, of which GROUPS groups of threads take one after the other, each
-// UNROLL at once. `place(head)` says which is where. With NORM all threads of a warp come here, those
-// without a token with `there` false.
-template <typename Shape, int HEADS, int GROUPS, int UNROLL, bool NORM, typename T, typename Place>
-__device__ void MoveHeads(const Place& place, bool there, float eps, const Turn<Shape>& turn,
+// Moves the heads of a token: first Q_HEADS of queries, then KV_HEADS of keys, which are turned and with
+// NORM normalised (null weights stand for ones), then VALUE_HEADS as they are. GROUPS groups of threads
+// take one after the other, with UNROLL of them in flight. `place(head)` says which is where. With NORM
+// all threads of a warp come here, those without a token with `there` false.
+template <typename Shape, int Q_HEADS, int KV_HEADS, int VALUE_HEADS, int GROUPS, int UNROLL, bool NORM,
+          typename T, typename INDEX, typename Place>
+__device__ void MoveHeads(const Place& place, bool there, const INDEX* position,
+                          const float* rotation, const T* q_weight, const T* k_weight, float eps,
                           int group, int lane) {
   using Part = HeadPart<T, Shape>;
-  constexpr int kPerGroup = (HEADS + GROUPS - 1) / GROUPS;
+  constexpr int kHeads = Q_HEADS + KV_HEADS + VALUE_HEADS;
+  constexpr int kPerGroup = (kHeads + GROUPS - 1) / GROUPS;
   constexpr int kAtOnce = UNROLL < kPerGroup ? UNROLL : kPerGroup;
-#pragma unroll 1
-  for (int round = 0; round < kPerGroup; round += kAtOnce) {
-    Part parts[kAtOnce];
+  Part parts[kAtOnce];
 #pragma unroll
-    for (int u = 0; u < kAtOnce; ++u) {
-      const int head = group + (round + u) * GROUPS;
-      if (there && head < HEADS) parts[u].Load(place(head).from, lane);
-    }
+  for (int i = 0; i < kAtOnce; ++i) {
+    const int head = group + i * GROUPS;
+    if (there && head < kHeads) parts[i].Load(place(head).from, lane);
+  }
+  // After the heads, which need not wait for the position.
+  Turn<Shape> turn;
+  if (there) turn.Load(rotation, static_cast<long long>(*position), lane);
+  Part q_weights;
+  Part k_weights;
+  if constexpr (NORM) {
+    q_weights.LoadOrOnes(q_weight, place(0).from, lane);
+    k_weights.LoadOrOnes(k_weight, place(0).from, lane);
+  }
+  // Unrolled, so that for most of its iterations the compiler knows what kind of head it is.
 #pragma unroll
-    for (int u = 0; u < kAtOnce; ++u) {
-      const int head = group + (round + u) * GROUPS;
-      const bool moved = there && head < HEADS;
-      const HeadPlace<T> at = place(moved ? head : 0);
-      float scale = 1.0f;
-      Part weights;
-      if constexpr (NORM) {
-        if (at.weight != nullptr) {
-          weights.Load(at.weight, lane);
-        } else {
-          weights.Fill(1.0f, lane);
-        }
-        float sum = moved ? parts[u].SumOfSquares(lane) : 0.0f;
+  for (int i = 0; i < kPerGroup; ++i) {
+    const int head = group + i * GROUPS;
+    const bool moved = there && head < kHeads;
+    Part& part = parts[i % kAtOnce];
+    float scale = 1.0f;
+    if constexpr (NORM) {
+      if (i * GROUPS < Q_HEADS + KV_HEADS) {
+        float sum = moved ? part.SumOfSquares(lane) : 0.0f;
 #pragma unroll
         for (int offset = Shape::kLanes / 2; offset > 0; offset /= 2) {
           sum += __shfl_xor_sync(0xffffffffu, sum, offset);
         }
-        scale = 1.0f / sqrtf(sum * (1.0f / Shape::kDim) + eps);
+        scale = rsqrtf(sum * (1.0f / Shape::kDim) + eps);
       }
-      if (!moved) continue;
-      if (at.turned) parts[u].template ScaleAndTurn<NORM>(scale, weights, turn);
-      if (at.to != nullptr) parts[u].Store(at.to, lane);
-      if (at.also_to != nullptr) parts[u].Store(at.also_to, lane);
     }
+    if (moved) {
+      if (head < Q_HEADS) {
+        part.template ScaleAndTurn<NORM>(scale, q_weights, turn);
+      } else if (head < Q_HEADS + KV_HEADS) {
+        part.template ScaleAndTurn<NORM>(scale, k_weights, turn);
+      }
+      const HeadPlace<T> at = place(head);
+      if (at.to != nullptr) part.Store(at.to, lane);
+      if (at.also_to != nullptr) part.Store(at.also_to, lane);
+    }
+    const int next = head + kAtOnce * GROUPS;
+    if (i + kAtOnce < kPerGroup && there && next < kHeads) part.Load(place(next).from, lane);
   }
 }
 

@@ -12,8 +12,6 @@ template <typename T, int COLS, Scale SCALE, int THREADS, int SEGMENTS, int VEC,
 __global__ void __launch_bounds__(THREADS* SEGMENTS)
     quantize_fp8(__nv_fp8_e4m3* y, float* scales, const T* x, const float* tensor_scale,
                  long long rows) {
-  using Access = Pack<T, VEC>;
-  using Result = Pack<__nv_fp8_e4m3, VEC>;
   constexpr int kLength = SCALE == Scale::block ? 128 : COLS;
   constexpr int kPerRow = (COLS + kLength - 1) / kLength;
   constexpr int kLanes = THREADS < 32 ? THREADS : 32;  // of a warp, on one segment
@@ -28,15 +26,14 @@ __global__ void __launch_bounds__(THREADS* SEGMENTS)
   const int length = in_row == kPerRow - 1 ? COLS - in_row * kLength : kLength;
   // Threads of a missing segment stay, because shuffles and barriers want whole warps and blocks.
   const int accesses = segment < rows * kPerRow ? length / VEC : 0;
-  const Access* const from = reinterpret_cast<const Access*>(x + begin);
-  Result* const to = reinterpret_cast<Result*>(y + begin);
+  const T* const from = x + begin;
 
-  Access packs[kKept];
+  Pack<T, VEC> packs[kKept];
   if constexpr (KEEP) {
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
       const int at = lane + i * THREADS;
-      if (at < accesses) packs[i] = from[at];
+      if (at < accesses) packs[i] = LoadPack<VEC>(from + at * VEC);
     }
   }
 
@@ -52,7 +49,9 @@ __global__ void __launch_bounds__(THREADS* SEGMENTS)
       }
     } else {
 #pragma unroll 4
-      for (int at = lane; at < accesses; at += THREADS) amax = MaxMagnitude(amax, from[at]);
+      for (int at = lane; at < accesses; at += THREADS) {
+        amax = MaxMagnitude(amax, LoadPack<VEC>(from + at * VEC));
+      }
     }
 #pragma unroll
     for (int offset = kLanes / 2; offset > 0; offset /= 2) {
@@ -75,13 +74,13 @@ __global__ void __launch_bounds__(THREADS* SEGMENTS)
   for (int i = kAccesses - 1; i >= 0; --i) {
     const int at = lane + i * THREADS;
     if (at < accesses) {
-      Result result;
+      Pack<T, VEC> pack;
       if constexpr (KEEP) {
-        Quantize(packs[i], inverse, result);
+        pack = packs[i];
       } else {
-        Quantize(from[at], inverse, result);
+        pack = LoadPack<VEC>(from + at * VEC);
       }
-      to[at] = result;
+      StorePack(y + begin + at * VEC, Quantize(pack, inverse));
     }
   }
 }

@@ -18,15 +18,14 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
   const int group = thread / LANES % GROUPS;
   const long long token = static_cast<long long>(blockIdx.x) * TOKENS + thread / (LANES * GROUPS);
   if (token >= tokens) return;
-  Turn<Shape> turn;
-  turn.Load(rotation, positions[token], lane);
   const auto place = [&](int head) -> HeadPlace<T> {
     const bool is_q = head < Q_HEADS;
     const long long at =
         token * (is_q ? kRowQ : kRowK) + (is_q ? head : head - Q_HEADS) * HEAD_DIM;
-    return {(is_q ? q : k) + at, (is_q ? q_out : k_out) + at, nullptr, nullptr, true};
+    return {(is_q ? q : k) + at, (is_q ? q_out : k_out) + at, nullptr};
   };
-  MoveHeads<Shape, Q_HEADS + KV_HEADS, GROUPS, UNROLL, false, T>(place, true, 0.0f, turn, group, lane);
+  MoveHeads<Shape, Q_HEADS, KV_HEADS, 0, GROUPS, UNROLL, false, T>(
+      place, true, positions + token, rotation, nullptr, nullptr, 0.0f, group, lane);
 }
 
 template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,

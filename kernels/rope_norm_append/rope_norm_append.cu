@@ -26,26 +26,20 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
 
   // Threads without a token stay, because shuffles want whole warps.
   const bool there = token < tokens;
-  long long slot = -1;
-  Turn<Shape> turn;
-  if (there) {
-    slot = slots[token];
-    turn.Load(rotation, positions[token], lane);
-  }
+  const long long slot = there ? static_cast<long long>(slots[token]) : -1;
   const bool appended = slot >= 0 && slot < cache_slots;
   const auto place = [&](int head) -> HeadPlace<T> {
     if (head < Q_HEADS) {
-      return {q + token * kRowQ + head * HEAD_DIM, q_out + token * kQ + head * HEAD_DIM, nullptr,
-              q_weight, true};
+      return {q + token * kRowQ + head * HEAD_DIM, q_out + token * kQ + head * HEAD_DIM, nullptr};
     }
     const bool is_k = head < Q_HEADS + KV_HEADS;
     const int at = (head - Q_HEADS - (is_k ? 0 : KV_HEADS)) * HEAD_DIM;
-    T* const out = is_k && k_out != nullptr ? k_out + token * kKv + at : nullptr;
-    T* const cached = appended ? (is_k ? k_cache : v_cache) + slot * kKv + at : nullptr;
-    return {(is_k ? k : v) + token * kRowKv + at, out, cached, k_weight, is_k};
+    return {(is_k ? k : v) + token * kRowKv + at,
+            appended ? (is_k ? k_cache : v_cache) + slot * kKv + at : nullptr,
+            is_k && k_out != nullptr ? k_out + token * kKv + at : nullptr};
   };
-  MoveHeads<Shape, Q_HEADS + 2 * KV_HEADS, GROUPS, UNROLL, NORM, T>(place, there, eps, turn, group,
-                                                                    lane);
+  MoveHeads<Shape, Q_HEADS, KV_HEADS, KV_HEADS, GROUPS, UNROLL, NORM, T>(
+      place, there, positions + token, rotation, q_weight, k_weight, eps, group, lane);
 }
 
 // Slots for checks and timing: every token its own, backwards, as pages are handed out in no order;
