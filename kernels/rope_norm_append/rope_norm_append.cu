@@ -42,18 +42,6 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
       place, there, positions + token, rotation, q_weight, k_weight, eps, group, lane);
 }
 
-// Slots for checks and timing: every token its own, backwards, as pages are handed out in no order;
-// now and then a token that goes to none.
-template <typename T, typename INDEX>
-__global__ void slots_of_tokens(T*, T*, T*, T*, const T*, const T*, const T*, const INDEX*,
-                                INDEX* slots, const float*, const T*, const T*, float,
-                                long long tokens, long long cache_slots) {
-  const long long token = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (token >= tokens) return;
-  const bool skipped = token % 61 == 60 || token >= cache_slots;
-  slots[token] = static_cast<INDEX>(skipped ? -1 : cache_slots - 1 - token);
-}
-
 template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,
           Layout LAYOUT, Rotation ROTATION, bool NORM, bool PACKED>
 __global__ void rope_norm_append_reference(T* q_out, T* k_out, T* k_cache, T* v_cache, const T* q,
