@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(THREADS* SEGMENTS)
   constexpr int kLanes = THREADS < 32 ? THREADS : 32;  // of a warp, on one segment
   constexpr int kWarps = THREADS / kLanes;             // on one segment
   constexpr int kAccesses = ((kLength < COLS ? kLength : COLS) / VEC + THREADS - 1) / THREADS;
-  constexpr int kKept = KEEP ? kAccesses : 1;
+  constexpr int kBatch = KEEP || kAccesses < 4 ? kAccesses : 4;  // accesses in flight
   const int lane = static_cast<int>(threadIdx.x) % THREADS;
   const int place = static_cast<int>(threadIdx.x) / THREADS;
   const long long segment = static_cast<long long>(blockIdx.x) * SEGMENTS + place;
@@ -28,10 +28,10 @@ __global__ void __launch_bounds__(THREADS* SEGMENTS)
   const int accesses = segment < rows * kPerRow ? length / VEC : 0;
   const T* const from = x + begin;
 
-  Pack<T, VEC> packs[kKept];
+  Pack<T, VEC> packs[kBatch];
   if constexpr (KEEP) {
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) {
+    for (int i = 0; i < kBatch; ++i) {
       const int at = lane + i * THREADS;
       if (at < accesses) packs[i] = LoadPack<VEC>(from + at * VEC);
     }
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(THREADS* SEGMENTS)
     float amax = 0.0f;
     if constexpr (KEEP) {
 #pragma unroll
-      for (int i = 0; i < kKept; ++i) {
+      for (int i = 0; i < kBatch; ++i) {
         if (lane + i * THREADS < accesses) amax = MaxMagnitude(amax, packs[i]);
       }
     } else {
@@ -70,17 +70,19 @@ __global__ void __launch_bounds__(THREADS* SEGMENTS)
   const float inverse = 1.0f / scale;
 
   // Backwards, because what was read last is what a cache still has.
-#pragma unroll(KEEP ? kAccesses : 4)
-  for (int i = kAccesses - 1; i >= 0; --i) {
-    const int at = lane + i * THREADS;
-    if (at < accesses) {
-      Pack<T, VEC> pack;
-      if constexpr (KEEP) {
-        pack = packs[i];
-      } else {
-        pack = LoadPack<VEC>(from + at * VEC);
+#pragma unroll 1
+  for (int batch = (kAccesses - 1) / kBatch * kBatch; batch >= 0; batch -= kBatch) {
+    if constexpr (!KEEP) {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int at = lane + (batch + i) * THREADS;
+        if (at < accesses) packs[i] = LoadPack<VEC>(from + at * VEC);
       }
-      StorePack(y + begin + at * VEC, Quantize(pack, inverse));
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int at = lane + (batch + i) * THREADS;
+      if (at < accesses) StorePack(y + begin + at * VEC, Quantize(packs[i], inverse));
     }
   }
 }
