@@ -5,14 +5,13 @@
 #include "rope.cuh"
 
 template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,
-          Layout LAYOUT, Rotation ROTATION, bool PACKED, int VEC, int LANES, int GROUPS, int TOKENS,
-          int UNROLL>
+          Layout LAYOUT, Rotation ROTATION, int VEC, int LANES, int GROUPS, int TOKENS, int UNROLL>
 __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
     rope(T* q_out, T* k_out, const T* q, const T* k, const INDEX* positions, const float* rotation,
          long long tokens) {
   using Shape = HeadShape<LAYOUT, ROTATION, HEAD_DIM, ROTARY_DIM, VEC, LANES>;
-  constexpr long long kRowQ = (Q_HEADS + (PACKED ? 2 * KV_HEADS : 0)) * HEAD_DIM;
-  constexpr long long kRowK = (KV_HEADS + (PACKED ? Q_HEADS + KV_HEADS : 0)) * HEAD_DIM;
+  constexpr long long kQ = Q_HEADS * HEAD_DIM;
+  constexpr long long kK = KV_HEADS * HEAD_DIM;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % LANES;
   const int group = thread / LANES % GROUPS;
@@ -20,8 +19,7 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
   if (token >= tokens) return;
   const auto place = [&](int head) -> HeadPlace<T> {
     const bool is_q = head < Q_HEADS;
-    const long long at =
-        token * (is_q ? kRowQ : kRowK) + (is_q ? head : head - Q_HEADS) * HEAD_DIM;
+    const long long at = token * (is_q ? kQ : kK) + (is_q ? head : head - Q_HEADS) * HEAD_DIM;
     return {(is_q ? q : k) + at, (is_q ? q_out : k_out) + at, nullptr};
   };
   MoveHeads<Shape, Q_HEADS, KV_HEADS, 0, GROUPS, UNROLL, false, T>(
@@ -29,7 +27,7 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
 }
 
 template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,
-          Layout LAYOUT, Rotation ROTATION, bool PACKED>
+          Layout LAYOUT, Rotation ROTATION>
 __global__ void rope_reference(T* q_out, T* k_out, const T* q, const T* k, const INDEX* positions,
                                const float* rotation, long long tokens) {
   using Shape = HeadShape<LAYOUT, ROTATION, HEAD_DIM, ROTARY_DIM, 1, 1>;
@@ -39,8 +37,8 @@ __global__ void rope_reference(T* q_out, T* k_out, const T* q, const T* k, const
   const long long token = at / kHeads;
   const int head = static_cast<int>(at % kHeads);
   const bool is_q = head < Q_HEADS;
-  const long long row = PACKED ? Q_HEADS + 2 * KV_HEADS : is_q ? Q_HEADS : KV_HEADS;
-  const long long begin = (token * row + (is_q ? head : head - Q_HEADS)) * HEAD_DIM;
+  const int heads = is_q ? Q_HEADS : KV_HEADS;
+  const long long begin = (token * heads + (is_q ? head : head - Q_HEADS)) * HEAD_DIM;
   const T* const from = (is_q ? q : k) + begin;
   T* const to = (is_q ? q_out : k_out) + begin;
   for (int d = 0; d < HEAD_DIM; ++d) {

@@ -121,7 +121,7 @@ const std::vector<KernelSample>& KernelSamples() {
        "T=F32 INDEX=I32 tokens=20 q_heads=8 kv_heads=2 head_dim=64 rotary_dim=64 max_positions=99",
        {"tokens=0", "tokens=1", "tokens=7 max_positions=1"}},
       {"rope",
-       "T=BF16 LAYOUT=interleaved PACKED=1 tokens=9 q_heads=5 kv_heads=1 head_dim=128 rotary_dim=32",
+       "T=BF16 LAYOUT=interleaved tokens=9 q_heads=5 kv_heads=1 head_dim=128 rotary_dim=32",
        {"tokens=3"}},
       {"rope",
        "T=F16 ROTATION=computed tokens=9 q_heads=3 kv_heads=3 head_dim=37 rotary_dim=10",
