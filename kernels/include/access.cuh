@@ -31,14 +31,32 @@ struct WordOf<8> {
 };
 
 // By words, because the compiler takes a struct apart and does not always put its accesses together
-// again.
+// again. Those of device memory stay in the order in which they are written down.
+template <typename Word>
+__device__ inline Word LoadWord(const Word* from) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(Word) == 16) {
+    Word word;
+    asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                 : "l"(from));
+    return word;
+  } else if constexpr (sizeof(Word) == 8) {
+    Word word;
+    asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(from));
+    return word;
+  }
+#endif
+  return *from;
+}
+
 template <int N, typename T>
 __device__ inline Pack<T, N> LoadPack(const T* from) {
   using Word = typename WordOf<sizeof(T) * N>::Type;
   Pack<T, N> pack;
 #pragma unroll
   for (int i = 0; i < static_cast<int>(sizeof(pack) / sizeof(Word)); ++i) {
-    reinterpret_cast<Word*>(&pack)[i] = reinterpret_cast<const Word*>(from)[i];
+    reinterpret_cast<Word*>(&pack)[i] = LoadWord(reinterpret_cast<const Word*>(from) + i);
   }
   return pack;
 }

@@ -183,52 +183,52 @@ struct HeadPart {
   }
 };
 
-// One head of a token.
+// Where a head goes to.
 template <typename T>
-struct HeadPlace {
-  const T* from;
+struct HeadTargets {
   T* to;       // null: nowhere
   T* also_to;  // null: nowhere
 };
 
 // Moves the heads of a token: first Q_HEADS of queries, then KV_HEADS of keys, which are turned and with
 // NORM normalised (null weights stand for ones), then VALUE_HEADS as they are. GROUPS groups of threads
-// take one after the other, with UNROLL of them in flight. `place(head)` says which is where. With NORM
-// all threads of a warp come here, those without a token with `there` false.
+// take one after the other, with UNROLL of them in flight. `from(head)` says where a head is, and
+// `open()` gives the function that says where it goes to; it is called when loads are under way. With
+// NORM all threads of a warp come here: those without a token have addresses of another's and `there`
+// false. Loads have no conditions, because the compiler would have a thread wait at each.
 template <typename Shape, int Q_HEADS, int KV_HEADS, int VALUE_HEADS, int GROUPS, int UNROLL, bool NORM,
-          typename T, typename INDEX, typename Place>
-__device__ void MoveHeads(const Place& place, bool there, const INDEX* position,
+          typename T, typename INDEX, typename From, typename Open>
+__device__ void MoveHeads(const From& from, const Open& open, bool there, const INDEX* position,
                           const float* rotation, const T* q_weight, const T* k_weight, float eps,
                           int group, int lane) {
   using Part = HeadPart<T, Shape>;
   constexpr int kHeads = Q_HEADS + KV_HEADS + VALUE_HEADS;
   constexpr int kPerGroup = (kHeads + GROUPS - 1) / GROUPS;
   constexpr int kAtOnce = UNROLL < kPerGroup ? UNROLL : kPerGroup;
+  const auto load = [&](Part& part, int head) { part.Load(from(head < kHeads ? head : 0), lane); };
   Part parts[kAtOnce];
 #pragma unroll
-  for (int i = 0; i < kAtOnce; ++i) {
-    const int head = group + i * GROUPS;
-    if (there && head < kHeads) parts[i].Load(place(head).from, lane);
-  }
+  for (int i = 0; i < kAtOnce; ++i) load(parts[i], group + i * GROUPS);
   // After the heads, which need not wait for the position.
-  Turn<Shape> turn;
-  if (there) turn.Load(rotation, static_cast<long long>(*position), lane);
+  const long long at = static_cast<long long>(*position);
+  const auto targets_of = open();
   Part q_weights;
   Part k_weights;
   if constexpr (NORM) {
-    q_weights.LoadOrOnes(q_weight, place(0).from, lane);
-    k_weights.LoadOrOnes(k_weight, place(0).from, lane);
+    q_weights.LoadOrOnes(q_weight, from(0), lane);
+    k_weights.LoadOrOnes(k_weight, from(0), lane);
   }
+  Turn<Shape> turn;
+  turn.Load(rotation, at, lane);
   // Unrolled, so that for most of its iterations the compiler knows what kind of head it is.
 #pragma unroll
   for (int i = 0; i < kPerGroup; ++i) {
     const int head = group + i * GROUPS;
-    const bool moved = there && head < kHeads;
     Part& part = parts[i % kAtOnce];
     float scale = 1.0f;
     if constexpr (NORM) {
       if (i * GROUPS < Q_HEADS + KV_HEADS) {
-        float sum = moved ? part.SumOfSquares(lane) : 0.0f;
+        float sum = part.SumOfSquares(lane);
 #pragma unroll
         for (int offset = Shape::kLanes / 2; offset > 0; offset /= 2) {
           sum += __shfl_xor_sync(0xffffffffu, sum, offset);
@@ -236,18 +236,17 @@ __device__ void MoveHeads(const Place& place, bool there, const INDEX* position,
         scale = rsqrtf(sum * (1.0f / Shape::kDim) + eps);
       }
     }
-    if (moved) {
-      if (head < Q_HEADS) {
-        part.template ScaleAndTurn<NORM>(scale, q_weights, turn);
-      } else if (head < Q_HEADS + KV_HEADS) {
-        part.template ScaleAndTurn<NORM>(scale, k_weights, turn);
-      }
-      const HeadPlace<T> at = place(head);
-      if (at.to != nullptr) part.Store(at.to, lane);
-      if (at.also_to != nullptr) part.Store(at.also_to, lane);
+    if (head < Q_HEADS) {
+      part.template ScaleAndTurn<NORM>(scale, q_weights, turn);
+    } else if (head < Q_HEADS + KV_HEADS) {
+      part.template ScaleAndTurn<NORM>(scale, k_weights, turn);
     }
-    const int next = head + kAtOnce * GROUPS;
-    if (i + kAtOnce < kPerGroup && there && next < kHeads) part.Load(place(next).from, lane);
+    if (there && head < kHeads) {
+      const HeadTargets<T> targets = targets_of(head);
+      if (targets.to != nullptr) part.Store(targets.to, lane);
+      if (targets.also_to != nullptr) part.Store(targets.also_to, lane);
+    }
+    if (i + kAtOnce < kPerGroup) load(part, head + kAtOnce * GROUPS);
   }
 }
 

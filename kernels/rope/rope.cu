@@ -17,13 +17,19 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
   const int group = thread / LANES % GROUPS;
   const long long token = static_cast<long long>(blockIdx.x) * TOKENS + thread / (LANES * GROUPS);
   if (token >= tokens) return;
-  const auto place = [&](int head) -> HeadPlace<T> {
+  const auto place = [&](int head) {
     const bool is_q = head < Q_HEADS;
-    const long long at = token * (is_q ? kQ : kK) + (is_q ? head : head - Q_HEADS) * HEAD_DIM;
-    return {(is_q ? q : k) + at, (is_q ? q_out : k_out) + at, nullptr};
+    return token * (is_q ? kQ : kK) + (is_q ? head : head - Q_HEADS) * HEAD_DIM;
   };
-  MoveHeads<Shape, Q_HEADS, KV_HEADS, 0, GROUPS, UNROLL, false, T>(
-      place, true, positions + token, rotation, nullptr, nullptr, 0.0f, group, lane);
+  const auto from = [&](int head) { return (head < Q_HEADS ? q : k) + place(head); };
+  const auto open = [&] {
+    return [&](int head) -> HeadTargets<T> {
+      return {(head < Q_HEADS ? q_out : k_out) + place(head), nullptr};
+    };
+  };
+  const T* const no_weight = nullptr;
+  MoveHeads<Shape, Q_HEADS, KV_HEADS, 0, GROUPS, UNROLL, false>(
+      from, open, true, positions + token, rotation, no_weight, no_weight, 0.0f, group, lane);
 }
 
 template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,

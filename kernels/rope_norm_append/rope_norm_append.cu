@@ -22,24 +22,29 @@ __global__ void __launch_bounds__(LANES* GROUPS* TOKENS)
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % LANES;
   const int group = thread / LANES % GROUPS;
-  const long long token = static_cast<long long>(blockIdx.x) * TOKENS + thread / (LANES * GROUPS);
-
+  const long long own = static_cast<long long>(blockIdx.x) * TOKENS + thread / (LANES * GROUPS);
   // Threads without a token stay, because shuffles want whole warps.
-  const bool there = token < tokens;
-  const long long slot = there ? static_cast<long long>(slots[token]) : -1;
-  const bool appended = slot >= 0 && slot < cache_slots;
-  const auto place = [&](int head) -> HeadPlace<T> {
-    if (head < Q_HEADS) {
-      return {q + token * kRowQ + head * HEAD_DIM, q_out + token * kQ + head * HEAD_DIM, nullptr};
-    }
-    const bool is_k = head < Q_HEADS + KV_HEADS;
-    const int at = (head - Q_HEADS - (is_k ? 0 : KV_HEADS)) * HEAD_DIM;
-    return {(is_k ? k : v) + token * kRowKv + at,
-            appended ? (is_k ? k_cache : v_cache) + slot * kKv + at : nullptr,
-            is_k && k_out != nullptr ? k_out + token * kKv + at : nullptr};
+  const bool there = own < tokens;
+  const long long token = there ? own : 0;
+  const auto from = [&](int head) {
+    const bool is_q = head < Q_HEADS;
+    const bool is_k = !is_q && head < Q_HEADS + KV_HEADS;
+    const int in_kind = is_q ? head : head - Q_HEADS - (is_k ? 0 : KV_HEADS);
+    return (is_q ? q : is_k ? k : v) + token * (is_q ? kRowQ : kRowKv) + in_kind * HEAD_DIM;
   };
-  MoveHeads<Shape, Q_HEADS, KV_HEADS, KV_HEADS, GROUPS, UNROLL, NORM, T>(
-      place, there, positions + token, rotation, q_weight, k_weight, eps, group, lane);
+  const auto open = [&] {
+    const long long slot = static_cast<long long>(slots[token]);
+    const bool appended = slot >= 0 && slot < cache_slots;
+    return [=](int head) -> HeadTargets<T> {
+      if (head < Q_HEADS) return {q_out + token * kQ + head * HEAD_DIM, nullptr};
+      const bool is_k = head < Q_HEADS + KV_HEADS;
+      const int at = (head - Q_HEADS - (is_k ? 0 : KV_HEADS)) * HEAD_DIM;
+      return {appended ? (is_k ? k_cache : v_cache) + slot * kKv + at : nullptr,
+              is_k && k_out != nullptr ? k_out + token * kKv + at : nullptr};
+    };
+  };
+  MoveHeads<Shape, Q_HEADS, KV_HEADS, KV_HEADS, GROUPS, UNROLL, NORM>(
+      from, open, there, positions + token, rotation, q_weight, k_weight, eps, group, lane);
 }
 
 template <typename T, typename INDEX, int Q_HEADS, int KV_HEADS, int HEAD_DIM, int ROTARY_DIM,
