@@ -251,20 +251,21 @@ __device__ void MoveHeads(const From& from, const Open& open, bool there, const 
 }
 
 // What the references compute a head by: in double precision, element by element.
-template <typename Shape, bool INTERLEAVED, bool NORM, typename T>
-__device__ double ReferenceElement(const T* head, const T* weight, float eps, const float* rotation,
-                                   long long position, int d) {
-  double scale = 1.0;
-  if (NORM) {
-    double sum = 0.0;
-    for (int i = 0; i < Shape::kDim; ++i) {
-      const double v = static_cast<float>(head[i]);
-      sum += v * v;
-    }
-    scale = 1.0 / sqrt(sum / Shape::kDim + eps);
+template <typename Shape, typename T>
+__device__ double ReferenceScale(const T* head, float eps) {
+  double sum = 0.0;
+  for (int i = 0; i < Shape::kDim; ++i) {
+    const double v = static_cast<float>(head[i]);
+    sum += v * v;
   }
+  return 1.0 / sqrt(sum / Shape::kDim + eps);
+}
+
+template <typename Shape, bool INTERLEAVED, typename T>
+__device__ double ReferenceElement(const T* head, const T* weight, double scale,
+                                   const float* rotation, long long position, int d) {
   const auto scaled = [&](int i) {
-    const double its_weight = NORM && weight != nullptr ? static_cast<float>(weight[i]) : 1.0;
+    const double its_weight = weight != nullptr ? static_cast<float>(weight[i]) : 1.0;
     return static_cast<float>(head[i]) * scale * its_weight;
   };
   if (d >= Shape::kRotary) return scaled(d);

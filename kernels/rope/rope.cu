@@ -48,8 +48,8 @@ __global__ void rope_reference(T* q_out, T* k_out, const T* q, const T* k, const
   const T* const from = (is_q ? q : k) + begin;
   T* const to = (is_q ? q_out : k_out) + begin;
   for (int d = 0; d < HEAD_DIM; ++d) {
-    to[d] = static_cast<T>(static_cast<float>(
-        ReferenceElement<Shape, LAYOUT == Layout::interleaved, false, T>(
-            from, nullptr, 0.0f, rotation, positions[token], d)));
+    const double result = ReferenceElement<Shape, LAYOUT == Layout::interleaved, T>(
+        from, nullptr, 1.0, rotation, positions[token], d);
+    to[d] = static_cast<T>(static_cast<float>(result));
   }
 }

@@ -67,10 +67,12 @@ __global__ void rope_norm_append_reference(T* q_out, T* k_out, T* k_cache, T* v_
   const long long row_q = PACKED ? Q_HEADS + 2 * KV_HEADS : Q_HEADS;
   const T* const from = kv_head < 0 ? q + (token * row_q + head) * HEAD_DIM
                                     : k + (token * row_kv + kv_head) * HEAD_DIM;
+  const T* const weight = !NORM ? nullptr : kv_head < 0 ? q_weight : k_weight;
+  const double scale = NORM ? ReferenceScale<Shape>(from, eps) : 1.0;
   for (int d = 0; d < HEAD_DIM; ++d) {
-    const T result = static_cast<T>(static_cast<float>(
-        ReferenceElement<Shape, LAYOUT == Layout::interleaved, NORM, T>(
-            from, kv_head < 0 ? q_weight : k_weight, eps, rotation, positions[token], d)));
+    const double exact = ReferenceElement<Shape, LAYOUT == Layout::interleaved, T>(
+        from, weight, scale, rotation, positions[token], d);
+    const T result = static_cast<T>(static_cast<float>(exact));
     if (kv_head < 0) {
       q_out[(token * Q_HEADS + head) * HEAD_DIM + d] = result;
       continue;
