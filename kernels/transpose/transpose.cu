@@ -1,62 +1,37 @@
-// dst[c][r] = src[r][c], both dense and row-major.
+// dst[b][c][r] = src[b][r][c] for `batch` dense row-major matrices.
 //
-// A block moves one TILE_ROWS x TILE_COLS tile of src through shared memory, so that reads run
-// along rows of src and writes along rows of dst.
+// A block carries one TILE_ROWS x TILE_COLS tile of a src through shared memory, see
+// transpose_tile.cuh.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-template <typename T, int N>
-struct alignas(sizeof(T) * N) Pack {
-  T values[N];
-};
+#include "transpose_tile.cuh"
 
-template <typename T, int TILE_ROWS, int TILE_COLS, int THREADS, int VEC, int PAD>
+template <typename T, int TILE_ROWS, int TILE_COLS, int THREADS, int VEC_READ, int VEC_WRITE, int GROUP>
 __global__ void __launch_bounds__(THREADS)
-    transpose(T* dst, const T* src, long long rows, long long cols) {
-  // PAD spreads a column of the tile over the banks of shared memory.
-  __shared__ T tile[TILE_ROWS][TILE_COLS + PAD];
-  using Access = Pack<T, VEC>;
-  const long long col_tiles = (cols + TILE_COLS - 1) / TILE_COLS;
-  const long long first_row = blockIdx.x / col_tiles * TILE_ROWS;
-  const long long first_col = blockIdx.x % col_tiles * TILE_COLS;
+    transpose(T* dst, const T* src, long long batch, long long rows, long long cols) {
+  using Tile = TransposeTile<Word<sizeof(T)>, TILE_ROWS, TILE_COLS, THREADS, VEC_READ, VEC_WRITE>;
+  __shared__ typename Tile::Out tile[Tile::kOuts];
 
-  // rows and cols are multiples of VEC (a guard): an access lies inside or outside as a whole.
-  constexpr int kReads = TILE_ROWS * TILE_COLS / VEC;
-  Access packs[kReads / THREADS];
-#pragma unroll
-  for (int i = 0; i < kReads / THREADS; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * THREADS;
-    const int row = at / (TILE_COLS / VEC);
-    const int col = at % (TILE_COLS / VEC) * VEC;
-    if (first_row + row < rows && first_col + col < cols) {
-      packs[i] = *reinterpret_cast<const Access*>(src + (first_row + row) * cols + first_col + col);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kReads / THREADS; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * THREADS;
-    const int row = at / (TILE_COLS / VEC);
-    const int col = at % (TILE_COLS / VEC) * VEC;
-#pragma unroll
-    for (int j = 0; j < VEC; ++j) tile[row][col + j] = packs[i].values[j];
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kReads / THREADS; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * THREADS;
-    const int col = at / (TILE_ROWS / VEC);
-    const int row = at % (TILE_ROWS / VEC) * VEC;
-    if (first_row + row < rows && first_col + col < cols) {
-      Access pack;
-#pragma unroll
-      for (int j = 0; j < VEC; ++j) pack.values[j] = tile[row + j][col];
-      *reinterpret_cast<Access*>(dst + (first_col + col) * rows + first_row + row) = pack;
-    }
-  }
+  const unsigned row_tiles = static_cast<unsigned>((rows + TILE_ROWS - 1) / TILE_ROWS);
+  const unsigned col_tiles = static_cast<unsigned>((cols + TILE_COLS - 1) / TILE_COLS);
+  const unsigned matrix = blockIdx.x / (row_tiles * col_tiles);
+  unsigned row_tile, col_tile;
+  TileOfBlock<GROUP>(blockIdx.x - matrix * (row_tiles * col_tiles), row_tiles, col_tiles, row_tile, col_tile);
+  const long long row = static_cast<long long>(row_tile) * TILE_ROWS;
+  const long long col = static_cast<long long>(col_tile) * TILE_COLS;
+  const long long first = matrix * rows * cols;
+  Tile::Move(tile, reinterpret_cast<Word<sizeof(T)>*>(dst) + first + col * rows + row, rows,
+             reinterpret_cast<const Word<sizeof(T)>*>(src) + first + row * cols + col, cols,
+             static_cast<int>(rows - row < TILE_ROWS ? rows - row : TILE_ROWS),
+             static_cast<int>(cols - col < TILE_COLS ? cols - col : TILE_COLS));
 }
 
 template <typename T>
-__global__ void transpose_reference(T* dst, const T* src, long long rows, long long cols) {
+__global__ void transpose_reference(T* dst, const T* src, long long batch, long long rows, long long cols) {
   const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < rows * cols) dst[i] = src[i % rows * cols + i / rows];
+  if (i >= batch * rows * cols) return;
+  const long long matrix = i / (rows * cols);
+  const long long c = i / rows % cols;
+  dst[i] = src[(matrix * rows + i % rows) * cols + c];
 }

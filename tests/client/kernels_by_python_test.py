@@ -31,7 +31,7 @@ RELATIVE_ERROR = {"f32": 2e-5, "f16": 2e-3, "bf16": 1.6e-2, "u8": 0}
 
 class NumpyArrays:
     dtypes = ("f32",)
-    types = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}
+    types = {"f32": np.float32, "f16": np.float16, "u8": np.uint8, "i64": np.int64}
 
     def random(self, rng, dtype, shape):
         if dtype == "u8":
@@ -40,6 +40,9 @@ class NumpyArrays:
 
     def poisoned(self, dtype, shape):
         return np.full(shape, 77, self.types[dtype])
+
+    def of(self, array):
+        return array
 
     def on_host(self, array):
         return array.astype(np.float64)
@@ -50,7 +53,8 @@ class TorchArrays:
 
     def __init__(self):
         self.types = {
-            "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": torch.uint8
+            "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": torch.uint8,
+            "i64": torch.int64
         }  # fmt: skip
 
     def random(self, rng, dtype, shape):
@@ -61,6 +65,9 @@ class TorchArrays:
 
     def poisoned(self, dtype, shape):
         return torch.full(shape, 77, dtype=self.types[dtype], device="cuda")
+
+    def of(self, array):
+        return torch.from_numpy(array).cuda()
 
     def on_host(self, array):
         return array.double().cpu().numpy()
@@ -103,7 +110,7 @@ class KernelsByPythonTest(unittest.TestCase):
         """Made for these params; launches of other sizes use it too. On the GPU its config is the
         best of a few, which asks more of sizes and addresses than the default does."""
         if ON_GPU:
-            types = ("T", "A", "OUT")
+            types = ("T", "A", "OUT", "I", "INDEX")
             assigned = [f"{name}={value.upper() if name in types else value}" for name, value in params.items()]
             self.daemon.hone("tune", template, *assigned, "--evaluations", "8")
         kernel = self.client.kernel(
@@ -199,12 +206,69 @@ class KernelsByPythonTest(unittest.TestCase):
                 np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
 
     def test_transpose(self):
-        for dtype in ARRAYS.dtypes:
-            kernel = self.kernel("transpose", T=dtype, rows=128, cols=128)
-            for rows, cols in ((0, 5), (5, 0), (1, 1), (128, 128), (129, 127), (24, 1000)):
-                for src in self.each_offset(dtype, (rows, cols)):
-                    dst = kernel(src, out=ARRAYS.poisoned(dtype, (cols, rows)))
-                    np.testing.assert_array_equal(ARRAYS.on_host(dst), ARRAYS.on_host(src).T)
+        for dtype in (*ARRAYS.dtypes, "u8"):
+            kernel = self.kernel("transpose", T=dtype, batch=2, rows=128, cols=128)
+            for batch, rows, cols in (
+                *((1, 0, 5), (1, 5, 0), (0, 5, 5), (1, 1, 1), (2, 128, 128), (1, 129, 127)),
+                *((3, 24, 1000), (5, 1000, 3), (17, 8, 264)),
+            ):
+                for src in self.each_offset(dtype, (batch, rows, cols)):
+                    dst = kernel(src, out=ARRAYS.poisoned(dtype, (batch, cols, rows)))
+                    expected = ARRAYS.on_host(src).transpose(0, 2, 1)
+                    np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
+
+    def test_permute(self):
+        # Two orders that copy rows, and those in which the innermost axes differ and others fold or do not.
+        orders = (213, 2103, 132, 231, 2301, 3210) if ON_GPU else (213, 231, 3210)
+        for dtype in (*ARRAYS.dtypes, "u8") if ON_GPU else ARRAYS.dtypes:
+            for order in orders:
+                axes = [int(digit) for digit in f"{order:04}"]
+                kernel = self.kernel("permute", T=dtype, ORDER=order, d0=4, d1=32, d2=16, d3=64)
+                for shape in (
+                    *((4, 32, 16, 64), (1, 1, 1, 1), (2, 0, 3, 4), (3, 5, 7, 9), (2, 40, 1, 70)),
+                    *((2, 3, 50, 1), (1, 33, 1, 1), (1, 1, 129, 127), (100, 1, 1, 40), (2, 3, 8, 8)),
+                ):
+                    for src in self.each_offset(dtype, shape):
+                        expected = ARRAYS.on_host(src).transpose(axes)
+                        dst = kernel(src, out=ARRAYS.poisoned(dtype, expected.shape))
+                        np.testing.assert_array_equal(ARRAYS.on_host(dst), expected, f"{order} {shape}")
+
+    def indices(self, dtype, values):
+        values = np.array(values, {"i32": np.int32, "i64": np.int64}[dtype])
+        return torch.from_numpy(values).cuda() if ON_GPU else values
+
+    def test_gather_rows(self):
+        for dtype in (*ARRAYS.dtypes, "u8"):
+            for index_type in ("i32", "i64"):
+                kernel = self.kernel("gather_rows", T=dtype, I=index_type, rows=64, cols=256, table_rows=300)
+                for rows, cols, table_rows in ((0, 8, 3), (5, 0, 3), (1, 1, 1), (64, 256, 300), (33, 1001, 7)):
+                    # Beyond either end there are rows of zeros.
+                    named = self.rng.integers(-2, table_rows + 2, rows)
+                    for src in self.each_offset(dtype, (table_rows, cols)):
+                        table = ARRAYS.on_host(src)
+                        expected = np.zeros((rows, cols))
+                        for row, name in enumerate(named):
+                            if 0 <= name < table_rows:
+                                expected[row] = table[name]
+                        dst = ARRAYS.poisoned(dtype, (rows, cols))
+                        kernel(src, self.indices(index_type, named), out=dst)
+                        np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
+
+    def test_scatter_rows(self):
+        for dtype in (*ARRAYS.dtypes, "u8"):
+            for index_type in ("i32", "i64"):
+                kernel = self.kernel("scatter_rows", T=dtype, I=index_type, rows=64, cols=256, table_rows=300)
+                for rows, cols, table_rows in ((0, 8, 3), (3, 0, 3), (1, 1, 1), (64, 256, 300), (7, 1001, 7)):
+                    # Rows that nobody names stay, and names beyond either end are no rows.
+                    named = self.rng.permutation(table_rows + 4)[:rows] - 2
+                    for src in self.each_offset(dtype, (rows, cols)):
+                        dst = ARRAYS.poisoned(dtype, (table_rows, cols))
+                        expected = np.full((table_rows, cols), 77.0)
+                        for row, name in zip(ARRAYS.on_host(src), named):
+                            if 0 <= name < table_rows:
+                                expected[name] = row
+                        kernel(dst=dst, src=src, index=self.indices(index_type, named))
+                        np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
 
     def by_rows(self, template, out_shape, out_dtype, compute, **call):
         """A template over rows of ``cols``, which is specialised."""
@@ -250,6 +314,122 @@ class KernelsByPythonTest(unittest.TestCase):
             return x.sum(axis=1), 100
 
         self.by_rows("row_sum", lambda rows, cols: (rows,), "f32", compute)
+
+    @staticmethod
+    def rotated(x, angles, interleaved):
+        """Of heads [tokens, heads, head_dim]; a column of ``angles`` [tokens, pairs] for each pair."""
+        pairs = angles.shape[1]
+        cosine, sine = np.cos(angles)[:, None], np.sin(angles)[:, None]
+        result = x.copy()
+        low, high = (slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)) if interleaved else (
+            slice(0, pairs), slice(pairs, 2 * pairs))  # fmt: skip
+        result[..., low] = x[..., low] * cosine - x[..., high] * sine
+        result[..., high] = x[..., low] * sine + x[..., high] * cosine
+        return result
+
+    def test_rope(self):
+        for dtype in ARRAYS.dtypes:
+            for layout in ("halves", "interleaved"):
+                kernel = self.kernel("rope", T=dtype, LAYOUT=layout, tokens=64, q_heads=4, kv_heads=2,
+                                     head_dim=64, rotary_dim=32, max_positions=50)  # fmt: skip
+                angles = self.rng.uniform(-3, 3, (50, 16))
+                table = np.concatenate([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
+                for tokens in (0, 1, 67):
+                    positions = self.rng.integers(0, 50, tokens)
+                    for q in self.each_offset(dtype, (tokens, 4, 64)):
+                        k = ARRAYS.random(self.rng, dtype, (tokens, 2, 64))
+                        expected = [self.rotated(ARRAYS.on_host(x), angles[positions], layout == "interleaved")
+                                    for x in (q, k)]  # fmt: skip
+                        kernel(q=q, k=k, q_out=q, k_out=k, positions=ARRAYS.of(positions),
+                               rotation=ARRAYS.of(table))  # fmt: skip
+                        for x, right in zip((q, k), expected):
+                            self.assert_close(dtype, x, right, 20, f"rope {dtype} {layout} {tokens}")
+
+    def test_rope_norm_append(self):
+        for dtype in ARRAYS.dtypes:
+            kernel = self.kernel("rope_norm_append", T=dtype, ROTATION="computed", tokens=64, q_heads=4,
+                                 kv_heads=2, head_dim=64, rotary_dim=64, cache_slots=90)  # fmt: skip
+            frequencies = (10000.0 ** (-np.arange(32) / 32)).astype(np.float32)
+            for tokens, weighted, with_k_out in (
+                *((0, True, True), (1, True, False), (67, False, True), (70, True, True)),
+            ):
+                positions = self.rng.integers(0, 3000, tokens)
+                slots = self.rng.permutation(90)[:tokens]
+                slots[1::5] = -1
+                q, k, v = (ARRAYS.random(self.rng, dtype, (tokens, heads, 64)) for heads in (4, 2, 2))
+                weights = {}
+                if weighted:
+                    weights = {name: ARRAYS.random(self.rng, dtype, (64,)) for name in ("q_weight", "k_weight")}
+                angles = (positions[:, None].astype(np.float32) * frequencies).astype(np.float64)
+                right = {}
+                for name, x in (("q", q), ("k", k)):
+                    x = ARRAYS.on_host(x)
+                    x = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-5)
+                    if weighted:
+                        x = x * ARRAYS.on_host(weights[name + "_weight"])
+                    right[name] = self.rotated(x, angles, False)
+                caches = {name: ARRAYS.poisoned(dtype, (90, 2, 64)) for name in ("k_cache", "v_cache")}
+                q_out, k_out = (ARRAYS.poisoned(dtype, (tokens, heads, 64)) for heads in (4, 2))
+                kernel(q=q, k=k, v=v, q_out=q_out, **({"k_out": k_out} if with_k_out else {}), **caches,
+                       positions=ARRAYS.of(positions), slots=ARRAYS.of(slots),
+                       rotation=ARRAYS.of(frequencies[None]), **weights, eps=1e-5)  # fmt: skip
+                self.assert_close(dtype, q_out, right["q"], 50, "q_out")
+                if with_k_out:
+                    self.assert_close(dtype, k_out, right["k"], 50, "k_out")
+                for cache, values in (("k_cache", right["k"]), ("v_cache", ARRAYS.on_host(v))):
+                    expected = np.full((90, 2, 64), 77.0)
+                    expected[slots[slots >= 0]] = values[slots >= 0]
+                    self.assert_close(dtype, caches[cache], expected, 50, cache)
+
+    def check_reduction(self, template, op, kernel, x, step):
+        """Of ``step`` results, each of every ``step``-th element of ``x``."""
+        host = ARRAYS.on_host(x).reshape(-1, step)
+        out = {"y": ARRAYS.poisoned("f32", (step,))}
+        if op == "argmax":
+            out["index"] = ARRAYS.poisoned("i64", (step,))
+        if op == "mean_variance":
+            out["variance"] = ARRAYS.poisoned("f32", (step,))
+        kernel(x=x, **out)
+        what = f"{template} {op} {host.shape}"
+        if op == "sum":
+            self.assert_close("f32", out["y"], host.sum(axis=0), 100, what)
+        elif op == "mean_variance":
+            self.assert_close("f32", out["y"], host.mean(axis=0), 10, what)
+            self.assert_close("f32", out["variance"], host.var(axis=0, ddof=1), 10, what)
+        else:
+            np.testing.assert_array_equal(ARRAYS.on_host(out["y"]), host.max(axis=0), what)
+        if op == "argmax":
+            np.testing.assert_array_equal(ARRAYS.on_host(out["index"]), host.argmax(axis=0), what)
+
+    def test_column_reduce_and_reduce_all(self):
+        for dtype in ARRAYS.dtypes:
+            for op in ("sum", "maximum", "argmax", "mean_variance"):
+                kernel = self.kernel("column_reduce", T=dtype, OP=op, rows=256, cols=64)
+                for rows, cols in ((2, 1), (300, 64), (1001, 37), (5, 1000)):
+                    for x in self.each_offset(dtype, (rows, cols)):
+                        self.check_reduction("column_reduce", op, kernel, x, cols)
+                kernel = self.kernel("reduce_all", T=dtype, OP=op, n=1 << 16)
+                for n in (2, 31, 4097, 70_001):
+                    for x in self.each_offset(dtype, (n,)):
+                        self.check_reduction("reduce_all", op, kernel, x, 1)
+
+    @unittest.skipUnless(ON_GPU, "numpy has no fp8")
+    def test_quantize_and_dequantize_fp8(self):
+        for scale, columns in (("row", 1), ("block", 3)):
+            quantize = self.kernel("quantize_fp8", T="bf16", SCALE=scale, rows=64, cols=264)
+            dequantize = self.kernel("dequantize_fp8", T="bf16", SCALE=scale, rows=64, cols=264)
+            x = ARRAYS.random(self.rng, "bf16", (33, 264))
+            y = torch.zeros((33, 264), dtype=torch.float8_e4m3fn, device="cuda")
+            scales = ARRAYS.poisoned("f32", (33, columns))
+            quantize(x=x, y=y, scales=scales)
+            segments = torch.nn.functional.pad(x.float().abs(), (0, 120)).reshape(33, 3, 128).amax(-1)
+            amax = segments if scale == "block" else segments.amax(-1, keepdim=True)
+            torch.testing.assert_close(scales, amax / 448, rtol=1e-6, atol=0)
+            again = dequantize(x=y, scales=scales, out=ARRAYS.poisoned("bf16", (33, 264)))
+            # Half a unit of fp8 in the last place, and of bf16.
+            width = scales.repeat_interleave(128 if scale == "block" else 264, 1)[:, :264]
+            allowed = x.float().abs() * (2.0**-4 + 2.0**-8) + width * 2.0**-10
+            self.assertTrue(((again.float() - x.float()).abs() <= allowed).all())
 
     def matmul(self, template, dtypes, shapes):
         for dtype in dtypes:

@@ -36,9 +36,11 @@ TEST(KernelTemplatesTest, AllLoadAndAreDescribed) {
     EXPECT_FALSE(entry->readme.empty()) << spec.name;
     EXPECT_FALSE(spec.checks.empty()) << spec.name << " has no reference";
   }
-  EXPECT_THAT(
-      names, testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "elementwise", "matmul_mma",
-                                    "matmul_tiled", "rmsnorm", "row_sum", "softmax", "transpose"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"axpby_act", "column_reduce", "copy_1d", "copy_2d",
+                                            "dequantize_fp8", "elementwise", "gather_rows",
+                                            "matmul_mma", "matmul_tiled", "permute", "quantize_fp8",
+                                            "reduce_all", "rmsnorm", "rope", "rope_norm_append",
+                                            "row_sum", "scatter_rows", "softmax", "transpose"}));
 }
 
 TEST(KernelTemplatesTest, EverySampleHasADefaultAndAFewHundredConfigsAtMost) {
@@ -95,11 +97,18 @@ TEST(KernelTemplatesTest, GridsOfHugeProblemsFit) {
       {"copy_1d", "T=U8 n=34359738368"},
       {"copy_2d", "T=BF16 rows=131072 cols=131072"},
       {"transpose", "T=BF16 rows=131072 cols=131072"},
+      {"gather_rows", "T=BF16 rows=16777216 cols=1024 table_rows=1048576"},
       {"axpby_act", "T=BF16 n=17179869184"},
       {"elementwise", "f=add_bias_gelu A=BF16 rows=131072 cols=131072"},
       {"row_sum", "T=BF16 rows=16777216 cols=1024"},
       {"softmax", "T=BF16 rows=16777216 cols=1024"},
       {"rmsnorm", "T=BF16 rows=16777216 cols=1024"},
+      {"rope", "T=BF16 tokens=16777216 q_heads=32 kv_heads=8"},
+      {"rope_norm_append", "T=BF16 tokens=16777216 q_heads=32 kv_heads=8 cache_slots=16777216"},
+      {"quantize_fp8", "T=BF16 SCALE=block rows=16777216 cols=1024"},
+      {"dequantize_fp8", "T=BF16 SCALE=block rows=16777216 cols=1024"},
+      {"column_reduce", "T=BF16 OP=argmax rows=16777216 cols=1024"},
+      {"reduce_all", "T=BF16 OP=argmax n=17179869184"},
       {"matmul_mma", "T=BF16 m=4194304 n=4096 k=4096"},
       {"matmul_tiled", "T=BF16 m=4194304 n=4096 k=4096"}};
   for (const auto& [kernel, params] : huge) {
@@ -108,9 +117,10 @@ TEST(KernelTemplatesTest, GridsOfHugeProblemsFit) {
     const ConfigSpace space = SpaceOf(kernel, params, "sm_90a");
     for (const Config& config : SampleConfigs(space, 8)) {
       const Program program = InstantiateProgram(*found, problem, config, "sm_90a").value();
-      const LaunchRecipe recipe = InstantiateRecipe(*found, problem, config, "sm_90a", kH200Facts,
-                                                    {{program.name_expressions.at(0), "kernel"}})
-                                      .value();
+      std::map<std::string, std::string> lowered;
+      for (const std::string& name : program.name_expressions) lowered[name] = "kernel";
+      const LaunchRecipe recipe =
+          InstantiateRecipe(*found, problem, config, "sm_90a", kH200Facts, lowered).value();
       const absl::StatusOr<int64_t> grid =
           recipe.steps.at(0).launch.grid[0].Evaluate(problem.dynamic_sizes());
       ASSERT_TRUE(grid.ok()) << kernel << ": " << grid.status();
