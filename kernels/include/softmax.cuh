@@ -69,7 +69,8 @@ struct Softmax {
   using Columns = RowColumns<COLS, VEC, THREADS, CLUSTER>;
   static constexpr int kAccesses = Columns::kAccesses;
   // Accesses in arithmetic at once, and in flight where they are not kept.
-  static constexpr int kBatch = KEEP == 2 ? kAccesses : kAccesses < 4 ? kAccesses : 4;
+  static constexpr int kBatchMost = KEEP == 2 ? kAccesses : KEEP == 1 ? 2 : 4;
+  static constexpr int kBatch = kAccesses < kBatchMost ? kAccesses : kBatchMost;
   static constexpr int kBatches = (kAccesses + kBatch - 1) / kBatch;
   static constexpr int kLoaded = KEEP ? kBatches * kBatch : kBatch;
 
@@ -102,7 +103,11 @@ struct Softmax {
   }
 
   // f of the batch from access `i` on, which is loaded from `at` on; -inf outside of the row.
-  __device__ void Values(int i, int at, float (&values)[kBatch][VEC]) const {
+  __device__ void Values(int i, int at, float (&values)[kBatch][VEC]) {
+    if constexpr (KEEP == 1) {
+      KeepPacked(packs);
+      KeepPacked(masks);
+    }
 #pragma unroll
     for (int n = 0; n < kBatch; ++n) {
 #pragma unroll
@@ -148,10 +153,6 @@ struct Softmax {
     }
 
     const Exponentials all = group.template Reduce<0>(mine, MergeExponentials());
-    if constexpr (KEEP == 1) {
-      KeepPacked(packs);
-      KeepPacked(masks);
-    }
     const float log_sum = LOG ? logf(all.sum) : 0.0f;
     const float factor = (KEEP == 2 ? Exp(mine.max - all.max) : 1.0f) / all.sum;
     // Backwards, because what was read last is what a cache still has.

@@ -37,8 +37,10 @@ TEST(KernelTemplatesTest, AllLoadAndAreDescribed) {
     EXPECT_FALSE(spec.checks.empty()) << spec.name << " has no reference";
   }
   EXPECT_THAT(
-      names, testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "elementwise", "matmul_mma",
-                                    "matmul_tiled", "rmsnorm", "row_sum", "softmax", "transpose"}));
+      names,
+      testing::IsSupersetOf({"axpby_act", "copy_1d", "copy_2d", "cross_entropy", "elementwise",
+                             "layernorm", "log_softmax", "matmul_mma", "matmul_tiled", "rmsnorm",
+                             "row_reduce", "softmax", "transpose"}));
 }
 
 TEST(KernelTemplatesTest, EverySampleHasADefaultAndAFewHundredConfigsAtMost) {
@@ -97,8 +99,11 @@ TEST(KernelTemplatesTest, GridsOfHugeProblemsFit) {
       {"transpose", "T=BF16 rows=131072 cols=131072"},
       {"axpby_act", "T=BF16 n=17179869184"},
       {"elementwise", "f=add_bias_gelu A=BF16 rows=131072 cols=131072"},
-      {"row_sum", "T=BF16 rows=16777216 cols=1024"},
+      {"row_reduce", "T=BF16 rows=16777216 cols=1024"},
       {"softmax", "T=BF16 rows=16777216 cols=1024"},
+      {"log_softmax", "T=BF16 rows=16777216 cols=1024"},
+      {"cross_entropy", "T=BF16 rows=16777216 cols=1024"},
+      {"layernorm", "T=BF16 rows=16777216 cols=4096"},
       {"rmsnorm", "T=BF16 rows=16777216 cols=1024"},
       {"matmul_mma", "T=BF16 m=4194304 n=4096 k=4096"},
       {"matmul_tiled", "T=BF16 m=4194304 n=4096 k=4096"}};
