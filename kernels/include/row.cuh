@@ -307,32 +307,37 @@ struct MergeMoments {
   }
 };
 
-// Of N accesses from access `i` on.
+// Of N accesses from access `i` on: of 16 elements at a time, whose floats fit registers until their
+// mean is known.
 template <typename T, int N, int VEC, typename Columns>
-__device__ inline Moments MomentsOf(Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
-  int count = 0;
-  float sums[VEC] = {};
+__device__ inline Moments MomentsOf(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+  constexpr int kGroup = 16 / VEC < N ? 16 / VEC : N;
+  Moments all = {};
 #pragma unroll
-  for (int n = 0; n < N; ++n) {
-    count += columns.Count(i + n);
+  for (int first = 0; first < N; first += kGroup) {
+    int count = 0;
+    float sums[VEC] = {};
 #pragma unroll
-    for (int j = 0; j < VEC; ++j) sums[j] += static_cast<float>(packs[n].values[j]);
-  }
+    for (int n = first; n < first + kGroup && n < N; ++n) {
+      count += columns.Count(i + n);
 #pragma unroll
-  for (int j = 1; j < VEC; ++j) sums[0] += sums[j];
-  const float mean = count > 0 ? __fdividef(sums[0], static_cast<float>(count)) : 0.0f;
-  KeepPacked(packs);
-  float squares[VEC] = {};
-#pragma unroll
-  for (int n = 0; n < N; ++n) {
-#pragma unroll
-    for (int j = 0; j < VEC; ++j) {
-      float apart = static_cast<float>(packs[n].values[j]) - mean;
-      if (!columns.Inside(i + n, j)) apart = 0.0f;
-      squares[j] += apart * apart;
+      for (int j = 0; j < VEC; ++j) sums[j] += static_cast<float>(packs[n].values[j]);
     }
-  }
 #pragma unroll
-  for (int j = 1; j < VEC; ++j) squares[0] += squares[j];
-  return {static_cast<float>(count), mean, squares[0]};
+    for (int j = 1; j < VEC; ++j) sums[0] += sums[j];
+    const float mean = count > 0 ? __fdividef(sums[0], static_cast<float>(count)) : 0.0f;
+    float squares[VEC] = {};
+#pragma unroll
+    for (int n = first; n < first + kGroup && n < N; ++n) {
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        const float apart = static_cast<float>(packs[n].values[j]) - mean;
+        squares[j] += columns.Inside(i + n, j) ? apart * apart : 0.0f;
+      }
+    }
+#pragma unroll
+    for (int j = 1; j < VEC; ++j) squares[0] += squares[j];
+    all = MergeMoments()(all, {static_cast<float>(count), mean, squares[0]});
+  }
+  return all;
 }

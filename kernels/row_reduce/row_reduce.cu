@@ -95,7 +95,7 @@ struct Finding<mean_var> {
   using Value = Moments;
   using Merge = MergeMoments;
   template <typename T, int N, int VEC, typename Columns>
-  __device__ static Value Of(Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
     return MomentsOf(packs, i, columns);
   }
 };
