@@ -124,6 +124,7 @@ struct Norm {
   __device__ void FindStatistics() {
     if constexpr (CENTERED) {
       Moments mine = {};
+#pragma unroll 1
       for (int i = 0; i < kAccesses; i += kBatch) {
         Fetch(i);
         FetchWeights();
@@ -136,6 +137,7 @@ struct Norm {
       factor = 1.0f / sqrtf(all.squares * (1.0f / COLS) + to_do.eps);
     } else {
       float squares[VEC] = {};
+#pragma unroll 1
       for (int i = 0; i < kAccesses; i += kBatch) {
         Fetch(i);
         FetchWeights();
@@ -189,6 +191,7 @@ struct Norm {
 
   __device__ float FindRowScale() {
     float largest = 0.0f;
+#pragma unroll 1
     for (int i = 0; i < kAccesses; i += kBatch) {
       Refetch(i);
 #pragma unroll
@@ -226,6 +229,7 @@ struct Norm {
     float inverse = kQuantised && !kBlocks ? FindRowScale() : 1.0f;
     // Backwards, because what was read last is what a cache still has.
     constexpr int kLast = (kAccesses - 1) / kBatch * kBatch;
+#pragma unroll 1
     for (int i = kLast; i >= 0; i -= kBatch) {
       Refetch(i);
 #pragma unroll
