@@ -64,15 +64,16 @@ struct Norm {
       : to_do(arguments), group(arguments.rows), columns(group), first(group.row * COLS) {}
 
   // Reads accesses from `i` on and adds their residual.
+  template <int HINT>
   __device__ void Fetch(int i) {
 #pragma unroll
-    for (int n = 0; n < kBatch; ++n) kept[n] = columns.template Load<CACHE>(to_do.x + first, i + n);
+    for (int n = 0; n < kBatch; ++n) kept[n] = columns.template Load<HINT>(to_do.x + first, i + n);
     if constexpr (RESIDUAL) {
       if (to_do.residual == nullptr) return;
       Access residuals[kBatch];
 #pragma unroll
       for (int n = 0; n < kBatch; ++n) {
-        residuals[n] = columns.template Load<CACHE>(to_do.residual + first, i + n);
+        residuals[n] = columns.template Load<HINT>(to_do.residual + first, i + n);
       }
 #pragma unroll
       for (int n = 0; n < kBatch; ++n) {
@@ -87,14 +88,16 @@ struct Norm {
     }
   }
 
-  // The same again. h may be where the residual was.
+  // The same again, LAST: and not once more. h may be where the residual was.
+  template <bool LAST>
   __device__ void Refetch(int i) {
     if constexpr (!KEEP) {
       const bool summed = RESIDUAL && to_do.h != nullptr;
-      if (!summed) Fetch(i);
+      constexpr int kHint = LAST ? kLastOf<CACHE> : CACHE;
+      if (!summed) Fetch<kHint>(i);
 #pragma unroll
       for (int n = 0; summed && n < kBatch; ++n) {
-        kept[n] = columns.template Load<kCachePlain>(to_do.h + first, i + n);
+        kept[n] = columns.template Load<CACHE == kCacheLevel2 ? kHint : kCachePlain>(to_do.h + first, i + n);
       }
     }
   }
@@ -104,7 +107,7 @@ struct Norm {
       if (to_do.h == nullptr) return;
 #pragma unroll
       for (int n = 0; n < kBatch; ++n) {
-        columns.template Store<CACHE>(to_do.h + first, i + n, kept[n]);
+        columns.template Store<KEEP ? CACHE : kCachePlain>(to_do.h + first, i + n, kept[n]);
       }
     }
   }
@@ -126,7 +129,7 @@ struct Norm {
       Moments mine = {};
 #pragma unroll 1
       for (int i = 0; i < kAccesses; i += kBatch) {
-        Fetch(i);
+        Fetch<CACHE>(i);
         FetchWeights();
         const Moments more = MomentsOf(kept, i, columns);
         mine = KEEP ? more : MergeMoments()(mine, more);
@@ -139,7 +142,7 @@ struct Norm {
       float squares[VEC] = {};
 #pragma unroll 1
       for (int i = 0; i < kAccesses; i += kBatch) {
-        Fetch(i);
+        Fetch<CACHE>(i);
         FetchWeights();
 #pragma unroll
         for (int n = 0; n < kBatch; ++n) {
@@ -193,7 +196,7 @@ struct Norm {
     float largest = 0.0f;
 #pragma unroll 1
     for (int i = 0; i < kAccesses; i += kBatch) {
-      Refetch(i);
+      Refetch<false>(i);
 #pragma unroll
       for (int n = 0; n < kBatch; ++n) {
         float values[VEC];
@@ -231,7 +234,7 @@ struct Norm {
     constexpr int kLast = (kAccesses - 1) / kBatch * kBatch;
 #pragma unroll 1
     for (int i = kLast; i >= 0; i -= kBatch) {
-      Refetch(i);
+      Refetch<true>(i);
 #pragma unroll
       for (int n = 0; n < kBatch; n += kRun) {
         float values[kRun][VEC];

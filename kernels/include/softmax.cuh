@@ -90,12 +90,13 @@ struct Softmax {
         scale(scale_of_f) {}
 
   // kLoaded accesses from `i` on.
+  template <int HINT = CACHE>
   __device__ void Fetch(int i) {
 #pragma unroll
     for (int n = 0; n < kLoaded; ++n) {
-      if constexpr (F::reads_x) packs[n] = columns.template Load<CACHE>(from, i + n);
+      if constexpr (F::reads_x) packs[n] = columns.template Load<HINT>(from, i + n);
       if constexpr (F::reads_mask && MASK_ROWS == 0) {
-        masks[n] = columns.template Load<CACHE>(mask_row, i + n);
+        masks[n] = columns.template Load<HINT>(mask_row, i + n);
       } else if constexpr (F::reads_mask) {
         masks[n] = columns.LoadVector(mask_row, i + n);
       }
@@ -158,7 +159,7 @@ struct Softmax {
     // Backwards, because what was read last is what a cache still has.
 #pragma unroll(KEEP ? kBatches : 1)
     for (int b = kBatches - 1; b >= 0; --b) {
-      if constexpr (!KEEP) Fetch(b * kBatch);
+      if constexpr (!KEEP) Fetch<kLastOf<CACHE>>(b * kBatch);
       if constexpr (KEEP != 2) Values(b * kBatch, KEEP ? b * kBatch : 0, values);
 #pragma unroll
       for (int n = 0; n < kBatch; ++n) {

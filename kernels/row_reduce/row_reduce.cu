@@ -100,7 +100,8 @@ struct Finding<mean_var> {
   }
 };
 
-template <Operation OP, typename T, int COLS, int THREADS, int ROWS, int CLUSTER, int VEC, int ITEMS>
+template <Operation OP, typename T, int COLS, int THREADS, int ROWS, int CLUSTER, int VEC, int ITEMS,
+          int CACHE>
 __global__ void __launch_bounds__(THREADS* ROWS)
     row_reduce(float* y, long long* index, float* variance, const T* x, long long rows) {
   using Find = Finding<OP>;
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(THREADS* ROWS)
     Pack<T, VEC> packs[ITEMS];
 #pragma unroll
     for (int n = 0; n < ITEMS; ++n) {
-      packs[n] = columns.template Load<kCachePlain>(from, i + n, outside);
+      packs[n] = columns.template Load<CACHE>(from, i + n, outside);
     }
     const typename Find::Value more = Find::Of(packs, i, columns);
     mine = i == 0 ? more : typename Find::Merge()(mine, more);
