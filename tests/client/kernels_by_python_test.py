@@ -31,7 +31,9 @@ RELATIVE_ERROR = {"f32": 2e-5, "f16": 2e-3, "bf16": 1.6e-2, "u8": 0}
 
 class NumpyArrays:
     dtypes = ("f32",)
-    types = {"f32": np.float32, "f16": np.float16, "u8": np.uint8, "i64": np.int64}
+    types = {
+        "f32": np.float32, "f16": np.float16, "u8": np.uint8, "i32": np.int32, "i64": np.int64
+    }  # fmt: skip
 
     def random(self, rng, dtype, shape):
         if dtype == "u8":
@@ -54,7 +56,7 @@ class TorchArrays:
     def __init__(self):
         self.types = {
             "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": torch.uint8,
-            "i64": torch.int64
+            "i32": torch.int32, "i64": torch.int64
         }  # fmt: skip
 
     def random(self, rng, dtype, shape):
@@ -110,7 +112,7 @@ class KernelsByPythonTest(unittest.TestCase):
         """Made for these params; launches of other sizes use it too. On the GPU its config is the
         best of a few, which asks more of sizes and addresses than the default does."""
         if ON_GPU:
-            types = ("T", "A", "OUT", "I", "INDEX")
+            types = ("T", "A", "OUT", "INDEX")
             assigned = [f"{name}={value.upper() if name in types else value}" for name, value in params.items()]
             self.daemon.hone("tune", template, *assigned, "--evaluations", "8")
         kernel = self.client.kernel(
@@ -240,7 +242,7 @@ class KernelsByPythonTest(unittest.TestCase):
     def test_gather_rows(self):
         for dtype in (*ARRAYS.dtypes, "u8"):
             for index_type in ("i32", "i64"):
-                kernel = self.kernel("gather_rows", T=dtype, I=index_type, rows=64, cols=256, table_rows=300)
+                kernel = self.kernel("gather_rows", T=dtype, INDEX=index_type, rows=64, cols=256, table_rows=300)
                 for rows, cols, table_rows in ((0, 8, 3), (5, 0, 3), (1, 1, 1), (64, 256, 300), (33, 1001, 7)):
                     # Beyond either end there are rows of zeros.
                     named = self.rng.integers(-2, table_rows + 2, rows)
@@ -257,7 +259,7 @@ class KernelsByPythonTest(unittest.TestCase):
     def test_scatter_rows(self):
         for dtype in (*ARRAYS.dtypes, "u8"):
             for index_type in ("i32", "i64"):
-                kernel = self.kernel("scatter_rows", T=dtype, I=index_type, rows=64, cols=256, table_rows=300)
+                kernel = self.kernel("scatter_rows", T=dtype, INDEX=index_type, rows=64, cols=256, table_rows=300)
                 for rows, cols, table_rows in ((0, 8, 3), (3, 0, 3), (1, 1, 1), (64, 256, 300), (7, 1001, 7)):
                     # Rows that nobody names stay, and names beyond either end are no rows.
                     named = self.rng.permutation(table_rows + 4)[:rows] - 2
@@ -271,35 +273,66 @@ class KernelsByPythonTest(unittest.TestCase):
                         np.testing.assert_array_equal(ARRAYS.on_host(dst), expected)
 
     def by_rows(self, template, out_shape, out_dtype, compute, **call):
-        """A template over rows of ``cols``, which is specialised."""
+        """A template over rows of ``cols``, which is specialised. ``params``: further parameters;
+        ``inputs``: further arrays, of a type, rows and cols, which ``compute`` gets too."""
         for dtype in ARRAYS.dtypes:
-            for cols in (1, 100, 1024) if ON_GPU else (100,):
-                kernel = self.kernel(template, T=dtype, rows=64, cols=cols)
+            for cols in (1, 100, 1024, 4099) if ON_GPU else (101,):
+                kernel = self.kernel(template, T=dtype, rows=64, cols=cols, **call.get("params", {}))
                 for rows in (0, 1, 65, 200):
                     for x in self.each_offset(dtype, (rows, cols)):
                         out = ARRAYS.poisoned(out_dtype or dtype, out_shape(rows, cols))
-                        kernel(x, *call.get("inputs", lambda *_: ())(dtype, cols), out=out,
-                               **call.get("scalars", {}))  # fmt: skip
-                        expected, scale = compute(ARRAYS.on_host(x))
+                        inputs = call.get("inputs", lambda *_: {})(dtype, rows, cols)
+                        kernel(x, **inputs, **{call.get("out", "y"): out}, **call.get("scalars", {}))
+                        expected, scale = compute(
+                            ARRAYS.on_host(x), **{name: ARRAYS.on_host(a) for name, a in inputs.items()}
+                        )
                         self.assert_close(out_dtype or dtype, out, expected, scale,
                                           f"{template} {dtype} {rows}x{cols}")  # fmt: skip
 
+    def vectors(self, *names):
+        return lambda dtype, rows, cols: {
+            name: ARRAYS.random(self.rng, dtype, (cols,)) for name in names
+        }
+
     def test_rmsnorm(self):
-        weights = {}
-
-        def inputs(dtype, cols):
-            weights["now"] = ARRAYS.random(self.rng, dtype, (cols,))
-            return (weights["now"],)
-
-        def compute(x):
+        def compute(x, weight):
             mean = (x * x).mean(axis=1, keepdims=True)
-            return x / np.sqrt(mean + 1e-5) * ARRAYS.on_host(weights["now"]), 1
+            return x / np.sqrt(mean + 1e-5) * weight, 1
 
         self.by_rows(
             *("rmsnorm", lambda rows, cols: (rows, cols), None, compute),
-            inputs=inputs,
+            inputs=self.vectors("weight"),
             scalars={"eps": 1e-5},
         )
+
+    def test_layernorm(self):
+        def compute(x, weight, bias=0.0):
+            apart = x - x.mean(axis=1, keepdims=True)
+            variance = (apart * apart).mean(axis=1, keepdims=True)
+            return apart / np.sqrt(variance + 1e-5) * weight + bias, 10
+
+        for names in (("weight", "bias"), ("weight",)):
+            self.by_rows(
+                *("layernorm", lambda rows, cols: (rows, cols), None, compute),
+                inputs=self.vectors(*names),
+                scalars={"eps": 1e-5},
+            )
+
+    def test_rmsnorm_of_a_sum_in_place_of_the_residual(self):
+        for dtype in ARRAYS.dtypes:
+            kernel = self.kernel("rmsnorm", T=dtype, rows=64, cols=100, RESIDUAL=True)
+            for rows in (0, 1, 65):
+                for x in self.each_offset(dtype, (rows, 100)):
+                    residual = ARRAYS.random(self.rng, dtype, (rows, 100))
+                    weight = ARRAYS.random(self.rng, dtype, (100,))
+                    added = ARRAYS.on_host(x) + ARRAYS.on_host(residual)
+                    y = ARRAYS.poisoned(dtype, (rows, 100))
+                    kernel(x, weight, residual=residual, h=residual, y=y, eps=1e-5)
+                    self.assert_close(dtype, residual, added, 10, "sum")
+                    h = ARRAYS.on_host(residual)
+                    mean = (h * h).mean(axis=1, keepdims=True)
+                    expected = h / np.sqrt(mean + 1e-5) * ARRAYS.on_host(weight)
+                    self.assert_close(dtype, y, expected, 1, "norm")
 
     def test_softmax(self):
         def compute(x):
@@ -308,12 +341,66 @@ class KernelsByPythonTest(unittest.TestCase):
 
         self.by_rows("softmax", lambda rows, cols: (rows, cols), None, compute)
 
-    def test_row_sum(self):
-        def compute(x):
-            # Numbers near 1 cancel: the error counts against what was added.
-            return x.sum(axis=1), 100
+    def test_log_softmax_scaled_and_masked(self):
+        def compute(x, mask):
+            f = 0.5 * x + mask
+            f = f - f.max(axis=1, keepdims=True, initial=-np.inf)
+            return f - np.log(np.exp(f).sum(axis=1, keepdims=True)), 40
 
-        self.by_rows("row_sum", lambda rows, cols: (rows,), "f32", compute)
+        self.by_rows(
+            *("log_softmax", lambda rows, cols: (rows, cols), None, compute),
+            params={"f": "x * scale + mask"},
+            inputs=lambda dtype, rows, cols: {"mask": ARRAYS.random(self.rng, dtype, (rows, cols))},
+            scalars={"scale": 0.5},
+        )
+
+    def test_row_reduce(self):
+        operations = {
+            # Numbers near 1 cancel: the error counts against what was added.
+            "sum": lambda x: x.sum(axis=1),
+            "maximum": lambda x: x.max(axis=1, initial=-np.inf),
+            "mean_variance": lambda x: x.mean(axis=1),
+        }
+        for name, compute in operations.items():
+            self.by_rows(
+                *("row_reduce", lambda rows, cols: (rows,), "f32", lambda x: (compute(x), 100)),
+                params={"OP": name},
+            )
+
+    def test_row_reduce_finds_the_first_largest_and_the_variance(self):
+        for dtype in ARRAYS.dtypes:
+            argmax = self.kernel("row_reduce", T=dtype, rows=64, cols=100, OP="argmax")
+            moments = self.kernel("row_reduce", T=dtype, rows=64, cols=100, OP="mean_variance")
+            for rows in (1, 65):
+                for x in self.each_offset(dtype, (rows, 100)):
+                    if rows > 1:
+                        x[0, :] = 3
+                        x[1, 7:] = 9
+                    y, variance = (ARRAYS.poisoned("f32", (rows,)) for _ in range(2))
+                    index = ARRAYS.poisoned("i64", (rows,))
+                    argmax(x, y=y, index=index)
+                    values = ARRAYS.on_host(x)
+                    np.testing.assert_array_equal(ARRAYS.on_host(index), values.argmax(axis=1))
+                    np.testing.assert_array_equal(ARRAYS.on_host(y), values.max(axis=1))
+                    moments(x, y=y, variance=variance)
+                    self.assert_close("f32", variance, values.var(axis=1, ddof=1), 10, "variance")
+
+    def test_cross_entropy(self):
+        for dtype in ARRAYS.dtypes:
+            for wide in ("i32", "i64"):
+                kernel = self.kernel("cross_entropy", T=dtype, INDEX=wide, rows=64, cols=100)
+                for rows in (0, 1, 65):
+                    for x in self.each_offset(dtype, (rows, 100)):
+                        target = ARRAYS.poisoned(wide, (rows,))
+                        target[: rows // 2] = -100
+                        loss, lse = (ARRAYS.poisoned("f32", (rows,)) for _ in range(2))
+                        kernel(x, target, loss=loss, lse=lse, ignore_index=-100)
+                        values = ARRAYS.on_host(x)
+                        all_ = np.log(np.exp(values).sum(axis=1))
+                        expected = all_ - values[:, 77]
+                        expected[: rows // 2] = 0
+                        self.assert_close("f32", lse, all_, 10, "log-sum-exp")
+                        self.assert_close("f32", loss, expected, 10, "loss")
 
     @staticmethod
     def rotated(x, angles, interleaved):
@@ -458,14 +545,14 @@ class KernelsByPythonTest(unittest.TestCase):
         for call in (
             lambda: copy(x[0, ::2], out=y[0]),
             lambda: copy(y[0], out=x[0, ::2]),
-            lambda: rmsnorm(x[:, :100], w, out=y, eps=1e-5),
-            lambda: rmsnorm(x[:, ::2], w, out=y, eps=1e-5),
-            lambda: rmsnorm(dense, x[0, ::2], out=y, eps=1e-5),
+            lambda: rmsnorm(x[:, :100], w, y=y, eps=1e-5),
+            lambda: rmsnorm(x[:, ::2], w, y=y, eps=1e-5),
+            lambda: rmsnorm(dense, x[0, ::2], y=y, eps=1e-5),
         ):
             with self.assertRaisesRegex(errors.FailedPreconditionError, "has stride"):
                 call()
         with self.assertRaisesRegex(errors.FailedPreconditionError, "overlap and must not"):
-            rmsnorm(y, w, out=y, eps=1e-5)
+            rmsnorm(y, w, y=y, eps=1e-5)
         np.testing.assert_array_equal(ARRAYS.on_host(y), 77)
 
 

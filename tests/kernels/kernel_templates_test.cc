@@ -36,11 +36,13 @@ TEST(KernelTemplatesTest, AllLoadAndAreDescribed) {
     EXPECT_FALSE(entry->readme.empty()) << spec.name;
     EXPECT_FALSE(spec.checks.empty()) << spec.name << " has no reference";
   }
-  EXPECT_THAT(names, testing::IsSupersetOf({"axpby_act", "column_reduce", "copy_1d", "copy_2d",
-                                            "dequantize_fp8", "elementwise", "gather_rows",
-                                            "matmul_mma", "matmul_tiled", "permute", "quantize_fp8",
-                                            "reduce_all", "rmsnorm", "rope", "rope_norm_append",
-                                            "row_sum", "scatter_rows", "softmax", "transpose"}));
+  EXPECT_THAT(names, testing::IsSupersetOf(
+                         {"axpby_act",     "column_reduce",    "copy_1d",     "copy_2d",
+                          "cross_entropy", "dequantize_fp8",   "elementwise", "gather_rows",
+                          "layernorm",     "log_softmax",      "matmul_mma",  "matmul_tiled",
+                          "permute",       "quantize_fp8",     "reduce_all",  "rmsnorm",
+                          "rope",          "rope_norm_append", "row_reduce",  "scatter_rows",
+                          "softmax",       "transpose"}));
 }
 
 TEST(KernelTemplatesTest, EverySampleHasADefaultAndAFewHundredConfigsAtMost) {
@@ -100,8 +102,11 @@ TEST(KernelTemplatesTest, GridsOfHugeProblemsFit) {
       {"gather_rows", "T=BF16 rows=16777216 cols=1024 table_rows=1048576"},
       {"axpby_act", "T=BF16 n=17179869184"},
       {"elementwise", "f=add_bias_gelu A=BF16 rows=131072 cols=131072"},
-      {"row_sum", "T=BF16 rows=16777216 cols=1024"},
+      {"row_reduce", "T=BF16 rows=16777216 cols=1024"},
       {"softmax", "T=BF16 rows=16777216 cols=1024"},
+      {"log_softmax", "T=BF16 rows=16777216 cols=1024"},
+      {"cross_entropy", "T=BF16 rows=16777216 cols=1024"},
+      {"layernorm", "T=BF16 rows=16777216 cols=4096"},
       {"rmsnorm", "T=BF16 rows=16777216 cols=1024"},
       {"rope", "T=BF16 tokens=16777216 q_heads=32 kv_heads=8"},
       {"rope_norm_append", "T=BF16 tokens=16777216 q_heads=32 kv_heads=8 cache_slots=16777216"},

@@ -73,9 +73,9 @@ TEST(SoftmaxOnCpuTest, MaskedElementsAreZeroAndMaskedRowsAreNaN) {
   const KernelTemplatePtr found = FindTemplate(TheCatalog(), "softmax");
   const Problem problem = ProblemOf(*found, "T=F32 rows=2 cols=64");
   std::vector<Config> configs;
-  for (const char* text : {"THREADS_PER_ROW=32 ROWS_PER_BLOCK=1 VEC=1 KEEP=0",
-                           "THREADS_PER_ROW=32 ROWS_PER_BLOCK=4 VEC=2 KEEP=1",
-                           "THREADS_PER_ROW=1 ROWS_PER_BLOCK=32 VEC=4 KEEP=2"}) {
+  for (const char* text : {"THREADS_PER_ROW=32 ROWS_PER_BLOCK=1 CLUSTER=1 VEC=1 KEEP=0 CACHE=0",
+                           "THREADS_PER_ROW=32 ROWS_PER_BLOCK=4 CLUSTER=1 VEC=4 KEEP=1 CACHE=0",
+                           "THREADS_PER_ROW=1 ROWS_PER_BLOCK=32 CLUSTER=1 VEC=4 KEEP=2 CACHE=0"}) {
     configs.push_back(Config::Parse(text).value());
   }
   const CpuBench bench(&TheCompiler(), device.get(), found, problem, configs);

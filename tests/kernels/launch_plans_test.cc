@@ -29,7 +29,8 @@ int64_t SizeNear(int64_t tuned, std::mt19937_64& random) {
   }
 }
 
-// Buffers mostly aligned and apart, of trusted shapes: with many of them too, most launches are good.
+// Buffers mostly aligned and apart, of trusted shapes: with many of them too, most launches are
+// good.
 OwnedInputs InputsNear(const LaunchNames& names, const SizeBindings& tuned,
                        std::mt19937_64& random) {
   OwnedInputs inputs;

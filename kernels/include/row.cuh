@@ -1,0 +1,371 @@
+// Rows of dense matrices, each shared by a group of threads: which columns a thread takes, how it
+// loads and stores them, and what the group finds out together.
+//
+// THREADS threads of a block share a row, or of each of the CLUSTER blocks of a cluster (sm_90 and
+// later; 1 elsewhere). A block has ROWS rows, one where it belongs to a cluster. The grid has
+// CLUSTER blocks for every ROWS rows.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+// One access, of at most 16 bytes, or several of 16.
+template <typename T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
+  T values[N];
+};
+
+// How an access treats the caches.
+enum Cache {
+  kCachePlain = 0,
+  kCacheNoAllocate = 1,  // loads leave no line in L1
+  // Loads stay in the level-2 cache as long as can be, and what is stored leaves it first. Rows that
+  // are read twice are found there, and those read once arrive some 3 % faster beside the stores.
+  kCacheLevel2 = 2,
+  kCacheLevel2Last = 3,  // loads for the last time, after which the line leaves first
+};
+
+// For the last read of what was read with CACHE.
+template <int CACHE>
+constexpr int kLastOf = CACHE == kCacheLevel2 ? kCacheLevel2Last : CACHE;
+
+// The policy of the level-2 cache for all lines of an access.
+template <bool FIRST>
+__device__ inline unsigned long long EvictionPolicy() {
+  unsigned long long policy = 0;
+#if defined(__CUDA_ARCH__)
+  if constexpr (FIRST) {
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  } else {
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  }
+#endif
+  return policy;
+}
+
+template <int CACHE, typename T, int N>
+__device__ inline Pack<T, N> LoadPack(const T* from) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (CACHE != kCachePlain && sizeof(T) * N % 16 == 0) {
+    Pack<T, N> pack;
+    uint4* const words = reinterpret_cast<uint4*>(&pack);
+    const uint4* const addresses = reinterpret_cast<const uint4*>(from);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(T) * N / 16); ++i) {
+      if constexpr (CACHE == kCacheNoAllocate) {
+        asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
+                     : "l"(addresses + i));
+      } else {
+        asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                     : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
+                     : "l"(addresses + i), "l"(EvictionPolicy<CACHE == kCacheLevel2Last>()));
+      }
+    }
+    return pack;
+  }
+#endif
+  return *reinterpret_cast<const Pack<T, N>*>(from);
+}
+
+template <int CACHE, typename T, int N>
+__device__ inline void StorePack(T* to, const Pack<T, N>& pack) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (CACHE == kCacheLevel2 && sizeof(T) * N % 16 == 0) {
+    const uint4* const words = reinterpret_cast<const uint4*>(&pack);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(T) * N / 16); ++i) {
+      asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(
+                       reinterpret_cast<uint4*>(to) + i),
+                   "r"(words[i].x), "r"(words[i].y), "r"(words[i].z), "r"(words[i].w),
+                   "l"(EvictionPolicy<true>())
+                   : "memory");
+    }
+    return;
+  }
+#endif
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+__device__ inline float Infinity() { return __int_as_float(0x7f800000); }
+
+// What shuffles and distributed shared memory move.
+template <typename V>
+union Words {
+  V value;
+  unsigned int words[sizeof(V) / 4];
+  __device__ Words() {}
+  __device__ Words(const V& v) : value(v) {}
+};
+
+// Merges the values of each LANES neighbouring lanes of a warp; all of them get the result.
+template <int LANES, typename V, typename Merge>
+__device__ inline V MergeLanes(V value, Merge merge) {
+#pragma unroll
+  for (int offset = LANES / 2; offset > 0; offset /= 2) {
+    const Words<V> mine(value);
+    Words<V> other;
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(V) / 4); ++i) {
+      other.words[i] = __shfl_xor_sync(0xffffffffu, mine.words[i], offset);
+    }
+    value = merge(value, other.value);
+  }
+  return value;
+}
+
+// PTX ISA, barrier.cluster: the arrival releases, the wait acquires, by default.
+__device__ inline void ArriveAtCluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+#endif
+}
+__device__ inline void WaitForCluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __syncwarp();
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+// Writes `value` where block `rank` of the cluster has what this block has at `mine`.
+template <typename V>
+__device__ inline void StoreToBlock(int rank, V* mine, const V& value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  const Words<V> from(value);
+  unsigned int address = static_cast<unsigned int>(__cvta_generic_to_shared(mine));
+  asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(address) : "r"(rank));
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(V) / 4); ++i) {
+    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(address + 4 * i), "r"(from.words[i])
+                 : "memory");
+  }
+#endif
+}
+
+// The threads that share this thread's row.
+template <int THREADS, int ROWS, int CLUSTER>
+struct RowGroup {
+  static_assert(CLUSTER == 1 || ROWS == 1, "a cluster has one row");
+  static constexpr int kLanes = THREADS < 32 ? THREADS : 32;  // of a warp, on one row
+  static constexpr int kWarps = THREADS / kLanes;             // of a block, on one row
+
+  const int thread;        // among those of this block on the row
+  const int row_in_block;
+  const int rank;          // of this block in its cluster
+  const long long row;
+  // Threads of a missing row stay, because shuffles and barriers want whole warps and blocks.
+  const bool exists;
+
+  __device__ explicit RowGroup(long long rows)
+      : thread(static_cast<int>(threadIdx.x) % THREADS),
+        row_in_block(static_cast<int>(threadIdx.x) / THREADS),
+        rank(static_cast<int>(blockIdx.x % CLUSTER)),
+        row(static_cast<long long>(blockIdx.x / CLUSTER) * ROWS + row_in_block),
+        exists(ROWS == 1 || row < rows) {
+    // Waited for where the first reduction writes to the other blocks: they have to have started.
+    if constexpr (CLUSTER > 1) ArriveAtCluster();
+  }
+
+  // Merges the values of all threads on the row, in an order that only THREADS and CLUSTER decide;
+  // all get the result. NUMBER counts the calls of a kernel: 0, 1, ... One barrier, or none within
+  // a warp: a call uses the slots of the call before the last, which every thread has read by then.
+  template <int NUMBER, typename V, typename Merge>
+  __device__ V Reduce(V value, Merge merge) const {
+    constexpr int kSlots = kWarps * CLUSTER;
+    value = MergeLanes<kLanes>(value, merge);
+    if constexpr (kSlots > 1) {
+      V* const slots = Slots<NUMBER % 2, V>() + row_in_block * kSlots;
+      const int lane = thread % kLanes;
+      if constexpr (CLUSTER == 1) {
+        if (lane == 0) slots[thread / kLanes] = value;
+        __syncthreads();
+      } else {
+        if constexpr (NUMBER == 0) WaitForCluster();
+        if (lane < CLUSTER) StoreToBlock(lane, slots + rank * kWarps + thread / kLanes, value);
+        ArriveAtCluster();
+        WaitForCluster();
+      }
+      value = slots[lane % kSlots];
+#pragma unroll
+      for (int i = 32; i < kSlots; i += 32) value = merge(value, slots[lane + i]);
+      value = MergeLanes<kSlots < 32 ? kSlots : 32>(value, merge);
+    }
+    return value;
+  }
+
+ private:
+  template <int PARITY, typename V>
+  __device__ static V* Slots() {
+    __shared__ V slots[ROWS * kWarps * CLUSTER];
+    return slots;
+  }
+};
+
+// The columns of one thread, in accesses of VEC elements that the threads of a row take in turn, or
+// RUN at a time a warp. Where COLS is no multiple of VEC, rows begin between the addresses that an
+// access may have: accesses then begin at the last one before the row, and those that cross one of
+// its ends are made element by element.
+template <int COLS, int VEC, int THREADS, int CLUSTER, int RUN = 1>
+struct RowColumns {
+  static constexpr bool kPeeled = COLS % VEC != 0;
+  static constexpr int kLanes = THREADS < 32 ? THREADS : 32;
+  static constexpr int kTurn = THREADS * CLUSTER * RUN;  // accesses of all threads in one turn
+  static constexpr int kAccesses =                       // of a thread, at most
+      ((kPeeled ? COLS + VEC - 1 : COLS) + VEC * kTurn - 1) / (VEC * kTurn) * RUN;
+
+  const bool exists;
+  const int begin;  // column of access 0
+
+  template <int ROWS>
+  __device__ explicit RowColumns(const RowGroup<THREADS, ROWS, CLUSTER>& group)
+      : exists(group.exists),
+        begin(((group.rank * THREADS + group.thread / kLanes * kLanes) * RUN +
+               group.thread % kLanes) * VEC -
+              static_cast<int>(group.row % VEC) * (COLS % VEC) % VEC) {}
+
+  // The first column of access `i`; negative where it begins before the row.
+  __device__ int First(int i) const { return begin + (i / RUN * kTurn + i % RUN * kLanes) * VEC; }
+  __device__ bool Has(int column) const { return exists && column >= 0 && column < COLS; }
+  // Every thread's access `i` lies within the row.
+  __device__ static constexpr bool AllWhole(int i) {
+    return (i / RUN + 1) * kTurn <= COLS / VEC && (!kPeeled || i >= RUN);
+  }
+  __device__ bool Whole(int i) const {
+    if (i >= kAccesses || !exists) return false;
+    return AllWhole(i) || ((!kPeeled || First(i) >= 0) && First(i) + VEC <= COLS);
+  }
+  // Element `j` of access `i` lies within the row.
+  __device__ bool Inside(int i, int j) const {
+    return Whole(i) || (kPeeled && i < kAccesses && Has(First(i) + j));
+  }
+  // How many elements of access `i` do.
+  __device__ int Count(int i) const {
+    if (!kPeeled || Whole(i)) return Whole(i) ? VEC : 0;
+    int count = 0;
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) count += Inside(i, j);
+    return count;
+  }
+
+  // Access `i` of the row at `from`, `outside` in place of what lies outside of the row.
+  template <int CACHE, typename T>
+  __device__ Pack<T, VEC> Load(const T* from, int i, float outside = 0.0f) const {
+    if (Whole(i)) return LoadPack<CACHE, T, VEC>(from + First(i));
+    return LoadSingly(from, i, outside);
+  }
+
+  // The same of a vector of COLS elements for all rows, which has no part in their addresses.
+  template <typename T>
+  __device__ Pack<T, VEC> LoadVector(const T* from, int i, float outside = 0.0f) const {
+    if (!kPeeled && Whole(i)) return LoadPack<kCachePlain, T, VEC>(from + First(i));
+    return LoadSingly(from, i, outside);
+  }
+
+  template <int CACHE, typename T>
+  __device__ void Store(T* to, int i, const Pack<T, VEC>& pack) const {
+    if (Whole(i)) {
+      StorePack<CACHE, T, VEC>(to + First(i), pack);
+    } else if constexpr (kPeeled) {
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        if (Inside(i, j)) to[First(i) + j] = pack.values[j];
+      }
+    }
+  }
+
+ private:
+  template <typename T>
+  __device__ Pack<T, VEC> LoadSingly(const T* from, int i, float outside) const {
+    Pack<T, VEC> pack;
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) {
+      pack.values[j] = Inside(i, j) ? from[First(i) + j] : static_cast<T>(outside);
+    }
+    return pack;
+  }
+};
+
+// Has the compiler keep what was loaded rather than floats made of it, which take twice the registers
+// for 16-bit types.
+template <typename T, int VEC, int N>
+__device__ inline void KeepPacked(Pack<T, VEC> (&packs)[N]) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 2 && VEC % 2 == 0) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int w = 0; w < VEC / 2; ++w) {
+        asm volatile("" : "+r"(reinterpret_cast<unsigned int*>(&packs[n])[w]));
+      }
+    }
+  }
+#endif
+}
+
+// Results as they are stored.
+template <typename T, int N>
+__device__ inline Pack<T, N> ToPack(const float (&values)[N]) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int j = 0; j < N; ++j) pack.values[j] = static_cast<T>(values[j]);
+  return pack;
+}
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Max {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// Mean and sum of squared differences from it, of `count` numbers. Merged as by Chan, Golub and
+// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+struct Moments {
+  float count;
+  float mean;
+  float squares;
+};
+struct MergeMoments {
+  __device__ Moments operator()(const Moments& a, const Moments& b) const {
+    const float count = a.count + b.count;
+    const float share = count > 0.0f ? __fdividef(b.count, count) : 0.0f;
+    const float apart = b.mean - a.mean;
+    return {count, a.mean + apart * share, a.squares + b.squares + apart * apart * a.count * share};
+  }
+};
+
+// Of N accesses from access `i` on: of 16 elements at a time, whose floats fit registers until their
+// mean is known.
+template <typename T, int N, int VEC, typename Columns>
+__device__ inline Moments MomentsOf(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+  constexpr int kGroup = 16 / VEC < N ? 16 / VEC : N;
+  Moments all = {};
+#pragma unroll
+  for (int first = 0; first < N; first += kGroup) {
+    int count = 0;
+    float sums[VEC] = {};
+#pragma unroll
+    for (int n = first; n < first + kGroup && n < N; ++n) {
+      count += columns.Count(i + n);
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) sums[j] += static_cast<float>(packs[n].values[j]);
+    }
+#pragma unroll
+    for (int j = 1; j < VEC; ++j) sums[0] += sums[j];
+    const float mean = count > 0 ? __fdividef(sums[0], static_cast<float>(count)) : 0.0f;
+    float squares[VEC] = {};
+#pragma unroll
+    for (int n = first; n < first + kGroup && n < N; ++n) {
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        const float apart = static_cast<float>(packs[n].values[j]) - mean;
+        squares[j] += columns.Inside(i + n, j) ? apart * apart : 0.0f;
+      }
+    }
+#pragma unroll
+    for (int j = 1; j < VEC; ++j) squares[0] += squares[j];
+    all = MergeMoments()(all, {static_cast<float>(count), mean, squares[0]});
+  }
+  return all;
+}

@@ -1,0 +1,27 @@
+// y[r][c] = (h[r][c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], mean and variance (of all
+// elements, not one less) those of row r of h, computed in float; h = x, or x + residual. norm.cuh
+// says how.
+#include "norm.cuh"
+
+#define HONE_CONCAT_2(a, b) a##b
+#define HONE_CONCAT(a, b) HONE_CONCAT_2(a, b)
+#define IS_FP8___nv_fp8_e4m3 1
+#if HONE_CONCAT(IS_FP8_, NORM_OUT)
+#include <cuda_fp8.h>
+#endif
+
+template <typename T, typename OUT, int COLS, bool RESIDUAL, Scales SCALES, int THREADS, int ROWS,
+          int CLUSTER, int VEC, int KEEP, int CACHE>
+__global__ void __launch_bounds__(THREADS* ROWS)
+    layernorm(OUT* y, T* h, float* y_scale, const T* x, const T* weight, const T* bias,
+              const T* residual, float eps, long long rows) {
+  const NormArguments<T, OUT> to_do = {y, h, y_scale, x, residual, weight, bias, eps, rows};
+  Norm<true, T, OUT, COLS, RESIDUAL, SCALES, THREADS, ROWS, CLUSTER, VEC, KEEP, CACHE>(to_do).Run();
+}
+
+template <typename T, typename OUT, int COLS, bool RESIDUAL, Scales SCALES>
+__global__ void layernorm_reference(OUT* y, T* h, float* y_scale, const T* x, const T* weight,
+                                    const T* bias, const T* residual, float eps, long long rows) {
+  NormReference<true, T, OUT, COLS, RESIDUAL, SCALES>(
+      {y, h, y_scale, x, residual, weight, bias, eps, rows});
+}

@@ -1,0 +1,158 @@
+// One result of every row of x, computed in float:
+//   sum            y[r] = the sum
+//   maximum        y[r] = the largest element, NaN if there is one
+//   argmax         index[r] = the first column that has it, y[r] = the element
+//   mean_variance  y[r] = the mean, variance[r] = the squared differences from it divided by their
+//                  number, or by one less (UNBIASED)
+//
+// A row is read once; a thread has ITEMS accesses in flight. Results depend on the config only, not
+// on the order in which blocks run.
+#include "row.cuh"
+
+enum Operation { sum, maximum, argmax, mean_variance };
+
+struct Best {
+  float value;
+  int column;
+};
+// Whether an element takes the place of `best`: NaN does, of any number.
+__device__ inline bool Beats(float value, const Best& best) {
+  return !(value <= best.value) && best.value == best.value;
+}
+struct Better {
+  __device__ Best operator()(const Best& a, const Best& b) const {
+    if (Beats(b.value, a)) return b;
+    if (Beats(a.value, b)) return a;
+    return a.column <= b.column ? a : b;
+  }
+};
+// The larger, and NaN rather than any number.
+struct Larger {
+  __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
+};
+
+// What a thread finds in its columns, and how that of two threads becomes one.
+template <Operation OP>
+struct Finding;
+
+template <>
+struct Finding<sum> {
+  using Value = float;
+  using Merge = Sum;
+  template <typename T, int N, int VEC, typename Columns>
+  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int, const Columns&) {
+    float partial[VEC] = {};
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) partial[j] += static_cast<float>(packs[n].values[j]);
+    }
+#pragma unroll
+    for (int j = 1; j < VEC; ++j) partial[0] += partial[j];
+    return partial[0];
+  }
+};
+
+template <>
+struct Finding<maximum> {
+  using Value = float;
+  using Merge = Larger;
+  template <typename T, int N, int VEC, typename Columns>
+  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int, const Columns&) {
+    float largest = static_cast<float>(packs[0].values[0]);
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        largest = Larger()(static_cast<float>(packs[n].values[j]), largest);
+      }
+    }
+    return largest;
+  }
+};
+
+template <>
+struct Finding<argmax> {
+  using Value = Best;
+  using Merge = Better;
+  template <typename T, int N, int VEC, typename Columns>
+  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+    Best best = {-Infinity(), 0x7fffffff};
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        const float value = static_cast<float>(packs[n].values[j]);
+        // Columns come in order: a later one of the same value does not take its place.
+        if (Beats(value, best)) best = {value, columns.First(i + n) + j};
+      }
+    }
+    return best;
+  }
+};
+
+template <>
+struct Finding<mean_variance> {
+  using Value = Moments;
+  using Merge = MergeMoments;
+  template <typename T, int N, int VEC, typename Columns>
+  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+    return MomentsOf(packs, i, columns);
+  }
+};
+
+template <Operation OP, bool UNBIASED, typename T, int COLS, int THREADS, int ROWS, int CLUSTER,
+          int VEC, int ITEMS, int CACHE>
+__global__ void __launch_bounds__(THREADS* ROWS)
+    row_reduce(float* y, long long* index, float* variance, const T* x, long long rows) {
+  using Find = Finding<OP>;
+  const RowGroup<THREADS, ROWS, CLUSTER> group(rows);
+  const RowColumns<COLS, VEC, THREADS, CLUSTER> columns(group);
+  const T* const from = x + group.row * COLS;
+  const float outside = OP == maximum || OP == argmax ? -Infinity() : 0.0f;
+  typename Find::Value mine;
+#pragma unroll 1
+  for (int i = 0; i < columns.kAccesses; i += ITEMS) {
+    Pack<T, VEC> packs[ITEMS];
+#pragma unroll
+    for (int n = 0; n < ITEMS; ++n) {
+      packs[n] = columns.template Load<CACHE>(from, i + n, outside);
+    }
+    const typename Find::Value more = Find::Of(packs, i, columns);
+    mine = i == 0 ? more : typename Find::Merge()(mine, more);
+  }
+  const typename Find::Value all = group.template Reduce<0>(mine, typename Find::Merge());
+  if (group.thread != 0 || group.rank != 0 || !group.exists) return;
+  if constexpr (OP == mean_variance) {
+    y[group.row] = all.mean;
+    if (variance != nullptr) variance[group.row] = all.squares / (COLS - UNBIASED);
+  } else if constexpr (OP == argmax) {
+    y[group.row] = all.value;
+    // A row of -inf alone has no element that beat another.
+    if (index != nullptr) index[group.row] = all.value == -Infinity() ? 0 : all.column;
+  } else {
+    y[group.row] = all;
+  }
+}
+
+template <Operation OP, bool UNBIASED, typename T, int COLS>
+__global__ void row_reduce_reference(float* y, long long* index, float* variance, const T* x,
+                                     long long rows) {
+  const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  const auto at = [&](int c) -> double { return static_cast<float>(x[row * COLS + c]); };
+  double total = 0.0;
+  int best = 0;
+  for (int c = 0; c < COLS; ++c) {
+    total += at(c);
+    const bool first_nan = at(c) != at(c) && at(best) == at(best);
+    if (at(c) > at(best) || first_nan) best = c;
+  }
+  double squares = 0.0;
+  for (int c = 0; c < COLS; ++c) squares += (at(c) - total / COLS) * (at(c) - total / COLS);
+  y[row] = static_cast<float>(OP == sum ? total : OP == mean_variance ? total / COLS : at(best));
+  if (OP == argmax && index != nullptr) index[row] = best;
+  if (OP == mean_variance && variance != nullptr) {
+    variance[row] = static_cast<float>(squares / (COLS - UNBIASED));
+  }
+}
