@@ -37,16 +37,17 @@ template <bool CENTERED, typename T, typename OUT, int COLS, bool RESIDUAL, Scal
 struct Norm {
   static constexpr bool kQuantised = sizeof(OUT) == 1;
   static constexpr bool kBlocks = kQuantised && SCALES == per_block;
-  // A warp takes the columns of a scale together.
-  static constexpr int kRun = kBlocks && VEC < 4 ? 4 / VEC : 1;
-  static constexpr int kLanesOfBlock = kBlockCols / VEC / kRun;
   using Group = RowGroup<THREADS, ROWS, CLUSTER>;
+  // Lanes of a warp take the columns of a scale together, in kRun accesses each.
+  static constexpr int kRun =
+      kBlocks && Group::kLanes * VEC < kBlockCols ? kBlockCols / (Group::kLanes * VEC) : 1;
+  static constexpr int kLanesOfBlock = kBlockCols / VEC / kRun;
   using Columns = RowColumns<COLS, VEC, THREADS, CLUSTER, kRun>;
   using Access = Pack<T, VEC>;
-  static_assert(!kBlocks || (!Columns::kPeeled && kLanesOfBlock <= Columns::kLanes),
+  static_assert(!kBlocks || !Columns::kPeeled,
                 "scales of 128 columns want accesses that begin with them");
   static constexpr int kAccesses = Columns::kAccesses;
-  static constexpr int kBatch = KEEP ? kAccesses : kNormBatch;
+  static constexpr int kBatch = KEEP ? kAccesses : kRun > kNormBatch ? kRun : kNormBatch;
   // Few enough registers to have weights wait for the reduction rather than be waited for after it.
   static constexpr bool kEarly = KEEP && kAccesses * sizeof(Access) <= 32;
 

@@ -115,6 +115,7 @@ absl::Status AddOutputs(const TemplateBinder& binder, CheckPlan& plan) {
   for (const TemplateArgument& argument : binder.body().arguments) {
     const auto* buffer = std::get_if<TemplateBuffer>(&argument.kind);
     if (buffer == nullptr || buffer->access == Access::kRead) continue;
+    if (binder.IsAbsent(argument.name)) continue;
     HONE_ASSIGN_OR_RETURN(const DataType type, binder.DtypeOf(argument.name, buffer->dtype));
     const TemplateCheck* check = FindCheck(spec, argument.name);
     plan.outputs.push_back({argument.name, check == nullptr || !check->chain.empty()
@@ -150,6 +151,7 @@ absl::Status AddReferences(const TemplateBinder& binder,
       runs.push_back(&check);
       plan.references.push_back(std::move(reference));
     }
+    if (binder.IsAbsent(check.output)) continue;
     const TemplateBuffer* buffer = FindBuffer(binder.body(), check.output);
     if (buffer == nullptr) return absl::InternalError("check of no buffer");
     HONE_ASSIGN_OR_RETURN(const DataType type, binder.DtypeOf(check.output, buffer->dtype));

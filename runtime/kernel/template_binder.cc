@@ -53,6 +53,14 @@ RecipeScalar ZeroInPlaceOf(const TemplateArgument& argument) {
           .value = Expression::Constant(0)};
 }
 
+// An extent is 0 whatever the dynamic sizes.
+bool NeverHasElements(const TemplateBuffer& buffer, const ExpressionBindings& bindings) {
+  return std::any_of(buffer.shape.begin(), buffer.shape.end(), [&](const Expression& extent) {
+    const absl::StatusOr<Expression> bound = extent.Bind(bindings);
+    return bound.ok() && bound->is_constant() && bound->constant() == 0;
+  });
+}
+
 // A row vector is [cols] to its callers, not [1, cols].
 void DropLeadingOnes(RecipeBuffer& buffer) {
   const auto is_one = [](const Expression& extent) {
@@ -116,6 +124,12 @@ TemplateBinder::TemplateBinder(const KernelTemplate& kernel_template, const Temp
     chain_inputs_.insert(inputs.begin(), inputs.end());
   }
   for (const auto& [name, value] : config.values()) spellings_[name] = absl::StrCat(value);
+  for (const TemplateArgument& argument : body.arguments) {
+    const auto* buffer = std::get_if<TemplateBuffer>(&argument.kind);
+    if (buffer != nullptr && buffer->optional && NeverHasElements(*buffer, bindings_)) {
+      absent_.insert(argument.name);
+    }
+  }
 }
 
 absl::StatusOr<Expression> TemplateBinder::Bind(absl::string_view path,

@@ -43,7 +43,8 @@ class TemplateBinder {
 
   const KernelTemplate& kernel_template() const { return template_; }
   const TemplateBody& body() const { return body_; }
-  // One that the problem's chains do not read: callers do not give it, kernels get 0 for it.
+  // One that the problem's chains do not read, or an optional buffer with an extent that is 0
+  // whatever the dynamic sizes: callers do not give it, kernels get 0 for it.
   bool IsAbsent(const std::string& argument) const { return absent_.count(argument) > 0; }
   // The headers generated for the problem's chains.
   absl::StatusOr<std::vector<SourceFile>> ChainHeaders() const;

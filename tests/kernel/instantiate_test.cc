@@ -318,6 +318,38 @@ TEST(CheckPlanTest, ChecksWithOneReferenceShareItsRun) {
   EXPECT_EQ(plan->outputs.size(), 3u);
 }
 
+TEST(CheckPlanTest, OptionalBuffersWithoutElementsAreNotThere) {
+  const auto made = Made(Changed([](TemplateSpec& spec) {
+    Parameter more;
+    more.name = "MORE";
+    more.kind = ParameterKind::kFlag;
+    more.default_value = int64_t{0};
+    spec.params.push_back(more);
+    TemplateArgument second = spec.base.arguments[0];
+    second.name = "dst2";
+    auto& buffer = std::get<TemplateBuffer>(second.kind);
+    buffer.shape = {Parsed("MORE ? n : 0"), Parsed("4")};
+    buffer.optional = true;
+    spec.base.arguments.push_back(second);
+    BufferOf(spec.base, 0).may_alias = {"dst2"};
+    TemplateCheck check = spec.checks[0];
+    check.output = "dst2";
+    spec.checks.push_back(check);
+  }));
+  for (const bool more : {false, true}) {
+    const Problem problem = ProblemOf(*made, more ? "n=8 MORE=1" : "n=8");
+    const auto recipe = RecipeOf(*made, problem, ConfigOf("XBLOCK=64 VEC=1"));
+    ASSERT_THAT(recipe, IsOk());
+    EXPECT_EQ(std::holds_alternative<RecipeBuffer>(recipe->arguments[3].kind), more);
+    EXPECT_EQ(BufferIn(*recipe, 0).may_alias.size(), more ? 1u : 0u);
+    const auto program = InstantiateCheckProgram(*made, problem, "sm_90a");
+    const auto plan = InstantiateCheckPlan(*made, problem, "sm_90a", {}, SelfNames(*program));
+    ASSERT_THAT(plan, IsOk());
+    EXPECT_EQ(plan->outputs.size(), more ? 2u : 1u);
+    EXPECT_EQ(plan->references[0].outputs.size(), more ? 2u : 1u);
+  }
+}
+
 TEST(CheckPlanTest, WithoutAReferenceNothingIsCompiledAndOutputsGetATolerance) {
   const auto made = SimpleTemplate({.reference = false});
   const auto program = InstantiateCheckProgram(*made, ProblemOf(*made, "n=64"), "sm_90a");
