@@ -128,16 +128,15 @@ struct Norm {
 
   __device__ void FindStatistics() {
     if constexpr (CENTERED) {
-      Moments mine = {};
+      WarpMoments<VEC, Group, Columns> moments;
 #pragma unroll 1
       for (int i = 0; i < kAccesses; i += kBatch) {
         Fetch<CACHE>(i);
         FetchWeights();
-        const Moments more = MomentsOf(kept, i, columns);
-        mine = KEEP ? more : MergeMoments()(mine, more);
+        moments.Add(kept, i, columns);
         StoreSums(i);
       }
-      const Moments all = group.template Reduce<0>(mine, MergeMoments());
+      const Moments all = group.template MergeWarps<0>(moments.Of(), MergeMoments());
       mean = all.mean;
       factor = 1.0f / sqrtf(all.squares * (1.0f / COLS) + to_do.eps);
     } else {

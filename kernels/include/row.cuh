@@ -172,8 +172,13 @@ struct RowGroup {
   // a warp: a call uses the slots of the call before the last, which every thread has read by then.
   template <int NUMBER, typename V, typename Merge>
   __device__ V Reduce(V value, Merge merge) const {
+    return MergeWarps<NUMBER>(MergeLanes<kLanes>(value, merge), merge);
+  }
+
+  // The same of values that all lanes of a warp have already.
+  template <int NUMBER, typename V, typename Merge>
+  __device__ V MergeWarps(V value, Merge merge) const {
     constexpr int kSlots = kWarps * CLUSTER;
-    value = MergeLanes<kLanes>(value, merge);
     if constexpr (kSlots > 1) {
       V* const slots = Slots<NUMBER % 2, V>() + row_in_block * kSlots;
       const int lane = thread % kLanes;
@@ -335,37 +340,58 @@ struct MergeMoments {
   }
 };
 
-// Of N accesses from access `i` on: of 16 elements at a time, whose floats fit registers until their
-// mean is known.
-template <typename T, int N, int VEC, typename Columns>
-__device__ inline Moments MomentsOf(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
-  constexpr int kGroup = 16 / VEC < N ? 16 / VEC : N;
-  Moments all = {};
-#pragma unroll
-  for (int first = 0; first < N; first += kGroup) {
-    int count = 0;
-    float sums[VEC] = {};
-#pragma unroll
-    for (int n = first; n < first + kGroup && n < N; ++n) {
-      count += columns.Count(i + n);
-#pragma unroll
-      for (int j = 0; j < VEC; ++j) sums[j] += static_cast<float>(packs[n].values[j]);
+// The moments of what the lanes of a warp read of one row: sums of differences from a number near their
+// mean, the average of one element of each lane. An element is at most sqrt(count) deviations from the
+// mean (Samuelson's inequality), this average seldom more than one: what cancels is as good as nothing.
+template <int VEC, typename Group, typename Columns>
+class WarpMoments {
+ public:
+  // Accesses from `i` on, the first ones first.
+  template <typename T, int N>
+  __device__ void Add(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+    if (i == 0) {
+      const float mine = static_cast<float>(packs[0].values[VEC - 1]);
+      pivot_ = MergeLanes<Group::kLanes>(mine, Sum()) * (1.0f / Group::kLanes);
     }
 #pragma unroll
-    for (int j = 1; j < VEC; ++j) sums[0] += sums[j];
-    const float mean = count > 0 ? __fdividef(sums[0], static_cast<float>(count)) : 0.0f;
-    float squares[VEC] = {};
-#pragma unroll
-    for (int n = first; n < first + kGroup && n < N; ++n) {
+    for (int n = 0; n < N; ++n) {
+      if constexpr (!kAllWhole) count_ += columns.Count(i + n);
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
-        const float apart = static_cast<float>(packs[n].values[j]) - mean;
-        squares[j] += columns.Inside(i + n, j) ? apart * apart : 0.0f;
+        float apart = static_cast<float>(packs[n].values[j]) - pivot_;
+        if (!columns.Inside(i + n, j)) apart = 0.0f;
+        sums_[j % kWays] += apart;
+        squares_[j % kWays] += apart * apart;
       }
     }
-#pragma unroll
-    for (int j = 1; j < VEC; ++j) squares[0] += squares[j];
-    all = MergeMoments()(all, {static_cast<float>(count), mean, squares[0]});
   }
-  return all;
-}
+
+  // All lanes get them.
+  __device__ Moments Of() const {
+    float count = Group::kLanes * Columns::kAccesses * VEC;
+    if constexpr (!kAllWhole) {
+      count = MergeLanes<Group::kLanes>(static_cast<float>(count_), Sum());
+    }
+    const float sum = MergeLanes<Group::kLanes>(Total(sums_), Sum());
+    const float squares = MergeLanes<Group::kLanes>(Total(squares_), Sum());
+    if (count == 0.0f) return {};
+    const float apart = __fdividef(sum, count);
+    return {count, pivot_ + apart, fmaxf(squares - sum * apart, 0.0f)};
+  }
+
+ private:
+  static constexpr bool kAllWhole = Columns::AllWhole(Columns::kAccesses - 1);
+  static constexpr int kWays = VEC < 4 ? VEC : 4;  // additions that do not wait for each other
+
+  __device__ static float Total(const float (&values)[kWays]) {
+    float total = values[0];
+#pragma unroll
+    for (int j = 1; j < kWays; ++j) total += values[j];
+    return total;
+  }
+
+  float pivot_ = 0.0f;
+  float sums_[kWays] = {};
+  float squares_[kWays] = {};
+  int count_ = 0;
+};

@@ -91,26 +91,42 @@ struct Finding<argmax> {
   }
 };
 
-template <>
-struct Finding<mean_variance> {
-  using Value = Moments;
-  using Merge = MergeMoments;
-  template <typename T, int N, int VEC, typename Columns>
-  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
-    return MomentsOf(packs, i, columns);
+// What the lanes of a warp find in their row.
+template <Operation OP, int VEC, typename Group, typename Columns>
+class WarpFinding {
+ public:
+  using Merge = typename Finding<OP>::Merge;
+  using Value = typename Finding<OP>::Value;
+
+  template <typename T, int N>
+  __device__ void Add(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+    const Value more = Finding<OP>::Of(packs, i, columns);
+    value_ = i == 0 ? more : Merge()(value_, more);
   }
+  __device__ Value Of() const { return MergeLanes<Group::kLanes>(value_, Merge()); }
+
+ private:
+  Value value_;
+};
+template <int VEC, typename Group, typename Columns>
+class WarpFinding<mean_variance, VEC, Group, Columns> : public WarpMoments<VEC, Group, Columns> {
+ public:
+  using Merge = MergeMoments;
+  using Value = Moments;
 };
 
 template <Operation OP, bool UNBIASED, typename T, int COLS, int THREADS, int ROWS, int CLUSTER,
           int VEC, int ITEMS, int CACHE>
 __global__ void __launch_bounds__(THREADS* ROWS)
     row_reduce(float* y, long long* index, float* variance, const T* x, long long rows) {
-  using Find = Finding<OP>;
-  const RowGroup<THREADS, ROWS, CLUSTER> group(rows);
-  const RowColumns<COLS, VEC, THREADS, CLUSTER> columns(group);
+  using Group = RowGroup<THREADS, ROWS, CLUSTER>;
+  using Columns = RowColumns<COLS, VEC, THREADS, CLUSTER>;
+  using Find = WarpFinding<OP, VEC, Group, Columns>;
+  const Group group(rows);
+  const Columns columns(group);
   const T* const from = x + group.row * COLS;
   const float outside = OP == maximum || OP == argmax ? -Infinity() : 0.0f;
-  typename Find::Value mine;
+  Find found;
 #pragma unroll 1
   for (int i = 0; i < columns.kAccesses; i += ITEMS) {
     Pack<T, VEC> packs[ITEMS];
@@ -118,10 +134,10 @@ __global__ void __launch_bounds__(THREADS* ROWS)
     for (int n = 0; n < ITEMS; ++n) {
       packs[n] = columns.template Load<CACHE>(from, i + n, outside);
     }
-    const typename Find::Value more = Find::Of(packs, i, columns);
-    mine = i == 0 ? more : typename Find::Merge()(mine, more);
+    found.Add(packs, i, columns);
   }
-  const typename Find::Value all = group.template Reduce<0>(mine, typename Find::Merge());
+  const typename Find::Value all =
+      group.template MergeWarps<0>(found.Of(), typename Find::Merge());
   if (group.thread != 0 || group.rank != 0 || !group.exists) return;
   if constexpr (OP == mean_variance) {
     y[group.row] = all.mean;
