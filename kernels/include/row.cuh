@@ -341,18 +341,15 @@ struct MergeMoments {
 };
 
 // The moments of what the lanes of a warp read of one row: sums of differences from a number near their
-// mean, the average of one element of each lane. An element is at most sqrt(count) deviations from the
-// mean (Samuelson's inequality), this average seldom more than one: what cancels is as good as nothing.
+// mean, the average of a few elements. An element is at most sqrt(count) deviations from the mean
+// (Samuelson's inequality), this average seldom more than one: little cancels.
 template <int VEC, typename Group, typename Columns>
 class WarpMoments {
  public:
   // Accesses from `i` on, the first ones first.
   template <typename T, int N>
   __device__ void Add(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
-    if (i == 0) {
-      const float mine = static_cast<float>(packs[0].values[VEC - 1]);
-      pivot_ = MergeLanes<Group::kLanes>(mine, Sum()) * (1.0f / Group::kLanes);
-    }
+    if (i == 0) pivot_ = SomeMean(packs);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       if constexpr (!kAllWhole) count_ += columns.Count(i + n);
@@ -382,6 +379,21 @@ class WarpMoments {
  private:
   static constexpr bool kAllWhole = Columns::AllWhole(Columns::kAccesses - 1);
   static constexpr int kWays = VEC < 4 ? VEC : 4;  // additions that do not wait for each other
+
+  // Of one element of each lane, or of more where there are few lanes.
+  template <typename T, int N>
+  __device__ static float SomeMean(const Pack<T, VEC> (&packs)[N]) {
+    constexpr int kPacks = Group::kLanes == 32 ? 1 : N < 4 ? N : 4;
+    constexpr int kFirst = Group::kLanes == 32 ? VEC - 1 : 0;
+    float sum = 0.0f;
+#pragma unroll
+    for (int n = 0; n < kPacks; ++n) {
+#pragma unroll
+      for (int j = kFirst; j < VEC; ++j) sum += static_cast<float>(packs[n].values[j]);
+    }
+    sum = MergeLanes<Group::kLanes>(sum, Sum());
+    return sum * (1.0f / (Group::kLanes * kPacks * (VEC - kFirst)));
+  }
 
   __device__ static float Total(const float (&values)[kWays]) {
     float total = values[0];
