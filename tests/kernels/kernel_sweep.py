@@ -16,6 +16,7 @@ A template without a generator here is an error. --huge: instead, one problem of
 import argparse
 import collections
 import json
+import math
 import os
 import pathlib
 import random
@@ -53,8 +54,9 @@ class Draw(random.Random):
         self.elements = elements
 
     def extent(self, most, least=1):
-        """As likely small as large."""
-        power = 1 << self.randint(0, max(most, 1).bit_length() - 1)
+        """Small ones too, however many numbers are large."""
+        exponents = range(max(most, 1).bit_length())
+        power = 1 << max(self.choice(exponents), self.choice(exponents))
         any_size = power + self.randrange(power)
         size = self.choice((1, power - 1, power, power + 1, any_size, any_size, any_size // 8 * 8, any_size // 4 * 4))
         return max(min(size, most), least)
@@ -209,10 +211,11 @@ def ropes(draw, **more):
 
 
 def matmuls(draw, types):
-    m, n, k = (draw.extent(most) for most in draw.sample((draw.elements // 2048 + 40, 300, 130), 3))
-    fixed = {"T": draw.choice(types), "n": n, "k": k}
-    most = max(64 * draw.elements // (n * k), 1)
-    return dynamic(draw, fixed, lambda: {"m": min(draw.extent(m), most)}, ("m",))
+    step = draw.choice((1, 8))  # whole accesses, which the fast kernels ask for, would be rare
+    most = 40 + math.isqrt(draw.elements)
+    n, k = (step * draw.extent(most // step) for _ in range(2))
+    most_m = max(min(256 * draw.elements // (n * k), draw.elements // max(n, k)), 1)
+    return dynamic(draw, {"T": draw.choice(types), "n": n, "k": k}, lambda: {"m": draw.extent(most_m)}, ("m",))
 
 
 GENERATORS = {
