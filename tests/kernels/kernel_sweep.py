@@ -288,7 +288,7 @@ class Sweep:
         self.options = options
         self.run_prefix = run_prefix
         self.rejected = collections.Counter()
-        self.candidates = self.launches = self.problems = self.failed = 0
+        self.right = self.launches = self.problems = self.failed = 0
         self.hone_program = str(local_daemon.BIN / "hone")
         listed = json.loads(daemon.hone("-o", "json", "templates"))
         self.templates = [one["name"] for one in listed["templates"]]
@@ -314,7 +314,7 @@ class Sweep:
                 seen[kind] = event
                 if kind == "candidate":  # said again when later rounds move its median
                     rejections[event["config"]] = event.get("rejection")
-        self.candidates += len(rejections)
+        self.right += sum(not rejection for rejection in rejections.values())
         found = False
         for config, rejection in rejections.items():
             if not rejection:
@@ -410,7 +410,7 @@ def parsed_options():
     parser.add_argument("templates", nargs="*", metavar="TEMPLATE", help="all if none is named")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--problems", type=int, default=5, help="of each template")
-    parser.add_argument("--evaluations", type=int, default=4, help="candidates of each problem besides what is served")
+    parser.add_argument("--evaluations", type=int, default=4, help="candidates measured of each problem")
     parser.add_argument("--sizes", type=int, default=4, help="to launch at, of each problem")
     parser.add_argument("--elements", type=int, default=0, help="at most about so many; default 2^13, 2^22 on a GPU")
     parser.add_argument("--seed", type=int, default=0)
@@ -474,7 +474,7 @@ def main():
         findings = sanitizer_findings(directory) if options.sanitizer else []
     print(*findings, sep="\n", end="\n" if findings else "")
     rejected = ", ".join(f"{count} {kind}" for kind, count in sorted(sweep.rejected.items())) or "none"
-    print(f"{sweep.problems} problems, {sweep.failed} failed; {sweep.candidates} candidates, rejected: {rejected}; "
+    print(f"{sweep.problems} problems, {sweep.failed} failed; {sweep.right} candidates right, rejected: {rejected}; "
           f"{sweep.launches} launches")  # fmt: skip
     return 1 if sweep.failed or findings else 0
 
