@@ -99,8 +99,7 @@ absl::StatusOr<std::string> PathWithin(const std::string& directory, const std::
   const fs::path path = fs::canonical(root / name, error);
   if (error) return ReadError((fs::path(directory) / name).string(), error.value());
   if (!absl::StartsWith(path.string(), root.string() + "/")) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " is a link out of ", root.string()));
+    return absl::FailedPreconditionError(absl::StrCat(name, " is a link out of ", root.string()));
   }
   return path.string();
 }
@@ -155,8 +154,8 @@ absl::Status ReadFiles(const std::string& directory, v1::KernelTemplate& message
     const size_t bytes_max = std::min(file.bytes_max, bytes_left);
     absl::StatusOr<std::string> content = ReadWithin(directory, file.name, bytes_max);
     if (file.may_be_shared && absl::IsNotFound(content.status())) {
-      absl::StatusOr<std::string> shared = ReadWithin(fs::path(directory).parent_path().string(),
-                                                      "include/" + file.name, bytes_max);
+      absl::StatusOr<std::string> shared =
+          ReadWithin(fs::path(directory).parent_path().string(), "include/" + file.name, bytes_max);
       if (!absl::IsNotFound(shared.status())) content = std::move(shared);
     }
     if (!content.ok()) return AtField(file.field, content.status());

@@ -19,8 +19,9 @@ struct TemplateDirectory {
 
 // Reads `directory`/template.pbtxt into `out` and then the files it names: source, headers and
 // prebuilt. Everything is read within bounds from regular files whose real path lies in
-// `directory`, or, for headers that are not there, in the directory `include` beside it. INVALID_ARGUMENT gives line and column of what does not parse; an error about a file
-// names the field that names it and the file. LocateProblem tells where in template.pbtxt that is.
+// `directory`, or, for headers that are not there, in the directory `include` beside it.
+// INVALID_ARGUMENT gives line and column of what does not parse; an error about a file names the
+// field that names it and the file. LocateProblem tells where in template.pbtxt that is.
 absl::Status ReadTemplateDirectory(const std::string& directory, TemplateDirectory& out);
 
 // "path:12:5 steps[0].launch.grid_x" for an error about a field (FieldOf), else the path.

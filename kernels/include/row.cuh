@@ -341,18 +341,19 @@ struct MergeMoments {
 };
 
 // The moments of what the lanes of a warp read of one row: sums of differences from a number near their
-// mean, the average of a few elements. An element is at most sqrt(count) deviations from the mean
-// (Samuelson's inequality), this average seldom more than one: little cancels.
+// mean, the average of one element of each lane. An element is at most sqrt(count) deviations from the
+// mean (Samuelson's inequality), this average seldom more than one: little cancels. Fewer lanes add up
+// longer sums, so that each begins anew with every call and merges its moments.
 template <int VEC, typename Group, typename Columns>
 class WarpMoments {
  public:
   // Accesses from `i` on, the first ones first.
   template <typename T, int N>
   __device__ void Add(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
-    if (i == 0) pivot_ = SomeMean(packs);
+    if (kFew || i == 0) pivot_ = SomeMean(packs);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-      if constexpr (!kAllWhole) count_ += columns.Count(i + n);
+      if constexpr (kCounted) count_ += columns.Count(i + n);
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
         float apart = static_cast<float>(packs[n].values[j]) - pivot_;
@@ -361,38 +362,35 @@ class WarpMoments {
         squares_[j % kWays] += apart * apart;
       }
     }
+    if constexpr (kFew) {
+      merged_ = MergeMoments()(
+          merged_, From(static_cast<float>(count_), Total(sums_), Total(squares_)));
+      count_ = 0;
+#pragma unroll
+      for (int j = 0; j < kWays; ++j) sums_[j] = squares_[j] = 0.0f;
+    }
   }
 
   // All lanes get them.
   __device__ Moments Of() const {
-    float count = Group::kLanes * Columns::kAccesses * VEC;
-    if constexpr (!kAllWhole) {
-      count = MergeLanes<Group::kLanes>(static_cast<float>(count_), Sum());
+    if constexpr (kFew) {
+      return MergeLanes<Group::kLanes>(merged_, MergeMoments());
+    } else {
+      float count = 32 * Columns::kAccesses * VEC;
+      if constexpr (kCounted) count = MergeLanes<32>(static_cast<float>(count_), Sum());
+      return From(count, MergeLanes<32>(Total(sums_), Sum()), MergeLanes<32>(Total(squares_), Sum()));
     }
-    const float sum = MergeLanes<Group::kLanes>(Total(sums_), Sum());
-    const float squares = MergeLanes<Group::kLanes>(Total(squares_), Sum());
-    if (count == 0.0f) return {};
-    const float apart = __fdividef(sum, count);
-    return {count, pivot_ + apart, fmaxf(squares - sum * apart, 0.0f)};
   }
 
  private:
-  static constexpr bool kAllWhole = Columns::AllWhole(Columns::kAccesses - 1);
+  static constexpr bool kFew = Group::kLanes < 32;
+  static constexpr bool kCounted = kFew || !Columns::AllWhole(Columns::kAccesses - 1);
   static constexpr int kWays = VEC < 4 ? VEC : 4;  // additions that do not wait for each other
 
-  // Of one element of each lane, or of more where there are few lanes.
   template <typename T, int N>
   __device__ static float SomeMean(const Pack<T, VEC> (&packs)[N]) {
-    constexpr int kPacks = Group::kLanes == 32 ? 1 : N < 4 ? N : 4;
-    constexpr int kFirst = Group::kLanes == 32 ? VEC - 1 : 0;
-    float sum = 0.0f;
-#pragma unroll
-    for (int n = 0; n < kPacks; ++n) {
-#pragma unroll
-      for (int j = kFirst; j < VEC; ++j) sum += static_cast<float>(packs[n].values[j]);
-    }
-    sum = MergeLanes<Group::kLanes>(sum, Sum());
-    return sum * (1.0f / (Group::kLanes * kPacks * (VEC - kFirst)));
+    const float mine = static_cast<float>(packs[0].values[VEC - 1]);
+    return kFew ? mine : MergeLanes<Group::kLanes>(mine, Sum()) * (1.0f / Group::kLanes);
   }
 
   __device__ static float Total(const float (&values)[kWays]) {
@@ -402,8 +400,16 @@ class WarpMoments {
     return total;
   }
 
+  // Of sums of differences from pivot_ and of their squares.
+  __device__ Moments From(float count, float sum, float squares) const {
+    if (count == 0.0f) return {};
+    const float apart = __fdividef(sum, count);
+    return {count, pivot_ + apart, fmaxf(squares - sum * apart, 0.0f)};
+  }
+
   float pivot_ = 0.0f;
   float sums_[kWays] = {};
   float squares_[kWays] = {};
   int count_ = 0;
+  Moments merged_ = {};
 };
