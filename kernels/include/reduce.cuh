@@ -2,7 +2,7 @@
 // elements (Known), which merges. A result depends on the order of merging only by rounding, and the
 // order is the launch's, so every run of the same launch gives the same bits.
 #pragma once
-#include "access.cuh"
+#include "pack.cuh"
 
 enum class Op {
   sum,

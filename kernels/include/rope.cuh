@@ -8,7 +8,7 @@
 // LANES threads share a head; a thread takes two accesses of VEC elements that hold whole pairs, so
 // neither layout exchanges anything between threads.
 #pragma once
-#include "access.cuh"
+#include "pack.cuh"
 
 enum class Layout { halves, interleaved };
 enum class Rotation {
