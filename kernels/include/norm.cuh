@@ -131,16 +131,16 @@ struct Norm {
 
   __device__ void FindStatistics() {
     if constexpr (CENTERED) {
-      Moments mine = {};
+      Moments<float> mine = {};
 #pragma unroll 1
       for (int i = 0; i < kAccesses; i += kBatch) {
         Fetch<CACHE>(i);
         FetchWeights();
-        const Moments more = MomentsOf(kept, i, columns);
+        const Moments<float> more = MomentsOf(kept, i, columns);
         mine = KEEP ? more : MergeMoments()(mine, more);
         StoreSums(i);
       }
-      const Moments all = group.template Reduce<0>(mine, MergeMoments());
+      const Moments<float> all = group.template Reduce<0>(mine, MergeMoments());
       mean = all.mean;
       factor = 1.0f / sqrtf(all.squares * (1.0f / COLS) + to_do.eps);
     } else {

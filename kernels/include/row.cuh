@@ -6,34 +6,8 @@
 // CLUSTER blocks for every ROWS rows.
 #pragma once
 
+#include "merge.cuh"
 #include "pack.cuh"
-
-__device__ inline float Infinity() { return __int_as_float(0x7f800000); }
-
-// What shuffles and distributed shared memory move.
-template <typename V>
-union Words {
-  V value;
-  unsigned int words[sizeof(V) / 4];
-  __device__ Words() {}
-  __device__ Words(const V& v) : value(v) {}
-};
-
-// Merges the values of each LANES neighbouring lanes of a warp; all of them get the result.
-template <int LANES, typename V, typename Merge>
-__device__ inline V MergeLanes(V value, Merge merge) {
-#pragma unroll
-  for (int offset = LANES / 2; offset > 0; offset /= 2) {
-    const Words<V> mine(value);
-    Words<V> other;
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(V) / 4); ++i) {
-      other.words[i] = __shfl_xor_sync(0xffffffffu, mine.words[i], offset);
-    }
-    value = merge(value, other.value);
-  }
-  return value;
-}
 
 // PTX ISA, barrier.cluster: the arrival releases, the wait acquires, by default.
 __device__ inline void ArriveAtCluster() {
@@ -224,35 +198,12 @@ __device__ inline void KeepPacked(Pack<T, VEC> (&packs)[N]) {
 #endif
 }
 
-struct Sum {
-  __device__ float operator()(float a, float b) const { return a + b; }
-};
-struct Max {
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-};
-
-// Mean and sum of squared differences from it, of `count` numbers. Merged as by Chan, Golub and
-// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
-struct Moments {
-  float count;
-  float mean;
-  float squares;
-};
-struct MergeMoments {
-  __device__ Moments operator()(const Moments& a, const Moments& b) const {
-    const float count = a.count + b.count;
-    const float share = count > 0.0f ? __fdividef(b.count, count) : 0.0f;
-    const float apart = b.mean - a.mean;
-    return {count, a.mean + apart * share, a.squares + b.squares + apart * apart * a.count * share};
-  }
-};
-
 // Of N accesses from access `i` on: of 16 elements at a time, whose floats fit registers until their
 // mean is known.
 template <typename T, int N, int VEC, typename Columns>
-__device__ inline Moments MomentsOf(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+__device__ inline Moments<float> MomentsOf(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
   constexpr int kGroup = 16 / VEC < N ? 16 / VEC : N;
-  Moments all = {};
+  Moments<float> all = {};
 #pragma unroll
   for (int first = 0; first < N; first += kGroup) {
     int count = 0;
@@ -277,7 +228,7 @@ __device__ inline Moments MomentsOf(const Pack<T, VEC> (&packs)[N], int i, const
     }
 #pragma unroll
     for (int j = 1; j < VEC; ++j) squares[0] += squares[j];
-    all = MergeMoments()(all, {static_cast<float>(count), mean, squares[0]});
+    all = MergeMoments()(all, Moments<float>{static_cast<float>(count), mean, squares[0]});
   }
   return all;
 }
