@@ -136,7 +136,9 @@ __device__ void MergeChunks(const void* partial, int chunks, long long cols, boo
   Known<OP> known[1] = {Rule<OP>::None()};
   if (col < cols) {
 #pragma unroll 4
-    for (int chunk = first; chunk < chunks; chunk += HEIGHT) MergeInto<OP>(known[0], from[chunk * cols + col]);
+    for (int chunk = first; chunk < chunks; chunk += HEIGHT) {
+      MergeInto<OP>(known[0], from[chunk * cols + col]);
+    }
   }
   MergeOverThreads<WIDTH, HEIGHT, OP>(known, in_block, first);
   if (first == 0 && col < cols) StoreResult<OP>(known[0], col, unbiased, y, index, variance);
