@@ -1,11 +1,5 @@
 // y[i] = f(a * x[i] + b * y[i]) for i in [0, n), computed in float.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-template <typename T, int N>
-struct alignas(sizeof(T) * N) Pack {
-  T values[N];
-};
+#include "pack.cuh"
 
 // Activations. Each gives the function in float for the kernel and in double for the reference.
 struct identity {
@@ -49,24 +43,22 @@ __global__ void __launch_bounds__(XBLOCK)
   const long long begin = tile_begin + static_cast<long long>(threadIdx.x) * VEC;
 
   if (tile_begin + kTile <= n) {
-    const Access* from = reinterpret_cast<const Access*>(x + begin);
-    Access* to = reinterpret_cast<Access*>(y + begin);
     Access xs[ITEMS];
     Access ys[ITEMS];
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
-      xs[i] = from[i * XBLOCK];
-      ys[i] = to[i * XBLOCK];
+      xs[i] = LoadPack<VEC>(x + begin + i * XBLOCK * VEC);
+      ys[i] = LoadPack<VEC>(y + begin + i * XBLOCK * VEC);
     }
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
+      float values[VEC];
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
-        const float v =
-            a * static_cast<float>(xs[i].values[j]) + b * static_cast<float>(ys[i].values[j]);
-        ys[i].values[j] = static_cast<T>(ACT::Apply(v));
+        values[j] = ACT::Apply(a * static_cast<float>(xs[i].values[j]) +
+                               b * static_cast<float>(ys[i].values[j]));
       }
-      to[i * XBLOCK] = ys[i];
+      StorePack(y + begin + i * XBLOCK * VEC, ToPack<T>(values));
     }
     return;
   }

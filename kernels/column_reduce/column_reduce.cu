@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(TX* TY)
 #pragma unroll
   for (int j = 0; j < VEC; ++j) {
     if (chunks == 1) {
-      StoreResult(known[j], col + j, UNBIASED, y, index, variance);
+      StoreResult<OP>(known[j], col + j, UNBIASED, y, index, variance);
     } else {
       static_cast<Known<OP>*>(partial)[blockIdx.y * cols + col + j] = known[j];
     }

@@ -4,9 +4,6 @@
 // registers, neighbouring threads neighbouring accesses; all loads of a thread are issued before its
 // first store, so that ITEMS of them are in flight at once. With STAGES the bulk copy engine carries it
 // through shared memory.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "bulk_copy.cuh"
 #include "pack.cuh"
 

@@ -4,9 +4,6 @@
 // (and blocks) walk along a row, with ORDER 1 down a column. Both copy the same bytes.
 //
 // With STAGES the bulk copy engine carries pieces of rows through shared memory.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "bulk_copy.cuh"
 #include "pack.cuh"
 
@@ -50,7 +47,7 @@ __global__ void __launch_bounds__(XBLOCK* YBLOCK)
         const long long row = first_row + (kAlongRow ? i * YBLOCK : 0);
         const long long col = first_col + (kAlongRow ? 0 : i * YBLOCK * VEC);
         if (row < rows && col < cols) {
-          loaded[i] = *reinterpret_cast<const Access*>(src + row * src_stride + col);
+          loaded[i] = Load<kCachePlain>(reinterpret_cast<const Access*>(src + row * src_stride + col));
         }
       }
 #pragma unroll

@@ -6,82 +6,10 @@
 // a block; neighbouring threads take neighbouring accesses of VEC elements; a thread issues the
 // loads of all its ITEMS accesses before it computes. Inputs that the chain does not read are never
 // touched.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_fp8.h>
-
 #include "chain_f.h"
+#include "quantize.cuh"
 
 enum Shape { full, row, column, scalar };
-
-// How accesses treat the caches.
-enum Cache {
-  kCachePlain = 0,
-  kCacheStreaming = 1,  // loads leave no line in L1, stores are marked as touched once
-};
-
-template <typename T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T values[N];
-};
-
-template <int CACHE, typename T, int N>
-__device__ inline Pack<T, N> LoadPack(const T* from) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (CACHE == kCacheStreaming && sizeof(T) * N % 16 == 0) {
-    Pack<T, N> pack;
-    uint4* const words = reinterpret_cast<uint4*>(&pack);
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(T) * N / 16); ++i) {
-      asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
-                   : "l"(reinterpret_cast<const uint4*>(from) + i));
-    }
-    return pack;
-  }
-#endif
-  return *reinterpret_cast<const Pack<T, N>*>(from);
-}
-
-template <int CACHE, typename T, int N>
-__device__ inline void StorePack(T* to, const Pack<T, N>& pack) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (CACHE == kCacheStreaming && sizeof(T) * N % 16 == 0) {
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(T) * N / 16); ++i) {
-      __stcs(reinterpret_cast<uint4*>(to) + i, reinterpret_cast<const uint4*>(&pack)[i]);
-    }
-    return;
-  }
-#endif
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
-}
-
-// Results as they are stored; two of fp8 in one conversion.
-template <typename OUT, int N>
-struct Conversion {
-  __device__ static void Run(const float (&values)[N], Pack<OUT, N>& pack) {
-#pragma unroll
-    for (int j = 0; j < N; ++j) pack.values[j] = static_cast<OUT>(values[j]);
-  }
-};
-template <int N>
-struct Conversion<__nv_fp8_e4m3, N> {
-  __device__ static void Run(const float (&values)[N], Pack<__nv_fp8_e4m3, N>& pack) {
-    if constexpr (N % 2 != 0) {
-#pragma unroll
-      for (int j = 0; j < N; ++j) pack.values[j] = static_cast<__nv_fp8_e4m3>(values[j]);
-    } else {
-#pragma unroll
-      for (int j = 0; j < N; j += 2) {
-        const __nv_fp8x2_storage_t two = __nv_cvt_float2_to_fp8x2(
-            make_float2(values[j], values[j + 1]), __NV_SATFINITE, __NV_E4M3);
-        pack.values[j].__x = static_cast<__nv_fp8_storage_t>(two & 0xff);
-        pack.values[j + 1].__x = static_cast<__nv_fp8_storage_t>(two >> 8);
-      }
-    }
-  }
-};
 
 // Where an access lies. Divisions of 32 bits take a fraction of the instructions of 64.
 struct Place {
@@ -108,10 +36,10 @@ struct Operand {
   // one access.
   __device__ void Load(const T* from, long long element, Place place, long long cols, bool whole) {
     if constexpr (READ && SHAPE == full) {
-      pack = LoadPack<CACHE, T, VEC>(from + element);
+      pack = LoadPack<VEC, CACHE>(from + element);
     } else if constexpr (READ && SHAPE == row) {
       if (whole) {
-        pack = *reinterpret_cast<const Pack<T, VEC>*>(from + place.col);
+        pack = LoadPack<VEC>(from + place.col);
         return;
       }
 #pragma unroll
@@ -223,9 +151,8 @@ __global__ void __launch_bounds__(XBLOCK)
                                              cs[i].Value(j, single_c), ds[i].Value(j, single_d),
                                              scale_value, alpha, beta);
       }
-      Pack<OUT, VEC> results;
-      Conversion<OUT, VEC>::Run(values, results);
-      StorePack<CACHE>(out + begin + static_cast<long long>(i) * XBLOCK * VEC, results);
+      StorePack<CACHE == kCachePlain ? kCachePlain : kCacheStreaming>(
+          out + begin + static_cast<long long>(i) * XBLOCK * VEC, ToPack<OUT>(values));
     }
     return;
   }

@@ -1,7 +1,4 @@
 // dst[i][:] = src[index[i]][:], zeros where index[i] is not a row of src.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "indexed_rows.cuh"
 
 template <typename T, typename I, int THREADS, int LANES, int VEC, int ITEMS, int CACHE>

@@ -8,13 +8,17 @@
 //   y / scale in fp8, scale = largest |y| of the row or of each 128 columns / 448   (OUT is e4m3)
 #pragma once
 
+// Only results in fp8 want cuda_fp8.h. NORM_OUT: the type of results.
+#define HONE_CONCAT_2(a, b) a##b
+#define HONE_CONCAT(a, b) HONE_CONCAT_2(a, b)
+#define IS_FP8___nv_fp8_e4m3 1
+#define FP8_TYPES HONE_CONCAT(IS_FP8_, NORM_OUT)
+#include "quantize.cuh"
 #include "row.cuh"
 
 // What has a scale of its own.
 enum Scales { per_row, per_block };
 constexpr int kBlockCols = 128;
-// The largest number of e4m3.
-constexpr float kFp8Max = 448.0f;
 
 template <typename T, typename OUT>
 struct NormArguments {
@@ -136,7 +140,7 @@ struct Norm {
         moments.Add(kept, i, columns);
         StoreSums(i);
       }
-      const Moments all = group.template MergeWarps<0>(moments.Of(), MergeMoments());
+      const Moments<float> all = group.template MergeWarps<0>(moments.Of(), MergeMoments());
       mean = all.mean;
       factor = 1.0f / sqrtf(all.squares * (1.0f / COLS) + to_do.eps);
     } else {
@@ -190,7 +194,7 @@ struct Norm {
 
   // What to multiply by; 0 where all is 0, or so small that its inverse is infinite.
   __device__ static float InverseOf(float scale) {
-    return scale >= 1.17549435e-38f ? 1.0f / scale : 0.0f;
+    return scale >= kSmallestScale ? 1.0f / scale : 0.0f;
   }
 
   __device__ float FindRowScale() {

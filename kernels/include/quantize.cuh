@@ -1,18 +1,26 @@
-// Conversion to and from fp8 (e4m3) with scales, shared by templates that quantise.
+// fp8 (e4m3) and its scales, shared by templates that quantise.
 //
 // With amax the largest magnitude of the elements that share a scale, scale = amax / 448, the largest
 // finite e4m3, and an element becomes x * (1 / scale), rounded to nearest even; 1 / scale is rounded to
 // F32 once. Results saturate at 448; a NaN stays a NaN.
+//
+// With FP8_TYPES 0 there are constants only: cuda_fp8.h takes long to compile.
 #pragma once
-#include <cuda_fp8.h>
 
-#include "access.cuh"
+#include "pack.cuh"
+
+constexpr float kFp8Max = 448.0f;
+// The least that has a finite reciprocal.
+constexpr float kSmallestScale = 1.17549435e-38f;
+
+#if !defined(FP8_TYPES) || FP8_TYPES
+#include <cuda_fp8.h>
 
 // Never below the smallest normal number, so that its reciprocal is finite: elements that are all 0
 // stay 0.
 __device__ inline float ScaleOf(float amax) {
-  const float scale = amax / 448.0f;
-  return scale < 1.17549435e-38f ? 1.17549435e-38f : scale;
+  const float scale = amax / kFp8Max;
+  return scale < kSmallestScale ? kSmallestScale : scale;
 }
 
 // Two in one conversion, as the hardware has it.
@@ -37,3 +45,4 @@ __device__ inline Pack<__nv_fp8_e4m3, N> Quantize(const Pack<T, N>& pack, float 
   for (int j = 0; j < N; ++j) values[j] = static_cast<float>(pack.values[j]) * inverse_scale;
   return ToPack<__nv_fp8_e4m3>(values);
 }
+#endif

@@ -1,96 +1,38 @@
 // What a reduction over many elements needs: what a thread gathers (Gathered), and what is known of some
-// elements (Known), which merges. A result depends on the order of merging only by rounding, and the
-// order is the launch's, so every run of the same launch gives the same bits.
+// elements (Known), which merges. The order of merging is the launch's, so every run of the same launch
+// gives the same bits.
 #pragma once
-#include "access.cuh"
-
-enum class Op {
-  sum,
-  maximum,        // a NaN is larger than any number, as in PyTorch
-  argmax,         // also where it is: the first of several
-  mean_variance,
-};
-
-__device__ inline float Infinity() { return __int_as_float(0x7f800000); }
+#include "merge.cuh"
+#include "pack.cuh"
 
 template <Op OP>
-struct Known;
+using Rule = Reduction<OP, unsigned long long, long long>;
+template <Op OP>
+using Known = typename Rule<OP>::Value;
 
-template <>
-struct Known<Op::sum> {
-  float value = 0.0f;
-  __device__ void Merge(const Known& other) { value += other.value; }
-};
-
-template <>
-struct Known<Op::maximum> {
-  float value = -Infinity();
-  __device__ void Merge(const Known& other) {
-    if (!(other.value <= value) && value == value) value = other.value;
-  }
-};
-
-template <>
-struct Known<Op::argmax> {
-  float value = -Infinity();
-  long long index = -1;  // none
-  __device__ void Merge(const Known& other) {
-    if (other.index < 0) return;
-    const bool is_nan = value != value;
-    const bool other_is_nan = other.value != other.value;
-    const bool equal = other.value == value || (is_nan && other_is_nan);
-    const bool larger = other_is_nan ? !is_nan : other.value > value;
-    if (index >= 0 && !larger && !(equal && other.index < index)) return;
-    *this = other;
-  }
-};
-
-// By the sum of squared distances from the mean, which does not cancel as the sum of squares would.
-template <>
-struct Known<Op::mean_variance> {
-  float mean = 0.0f;
-  float squares = 0.0f;
-  long long count = 0;
-  // Chan, Golub and LeVeque, 1979.
-  __device__ void Merge(const Known& other) {
-    if (other.count == 0) return;
-    const float share = static_cast<float>(other.count) / static_cast<float>(count + other.count);
-    const float distance = other.mean - mean;
-    squares += other.squares + distance * distance * share * static_cast<float>(count);
-    mean += distance * share;
-    count += other.count;
-  }
-};
+template <Op OP>
+__device__ inline void MergeInto(Known<OP>& known, const Known<OP>& other) {
+  known = typename Rule<OP>::Merge()(known, other);
+}
 
 // What a thread adds up, element by element: `at` counts them from 0. Element `at` has the index
 // begin + at * step.
 template <Op OP>
 struct Gathered {
-  Known<OP> known;
-  __device__ void Add(float v, int) {
-    Known<OP> one;
-    one.value = v;
-    known.Merge(one);
-  }
-  __device__ Known<OP> Result(int, long long, long long) const { return known; }
+  float known = Rule<OP>::None();
+  __device__ void Add(float v, int) { known = typename Rule<OP>::Merge()(v, known); }
+  __device__ float Result(int, long long, long long) const { return known; }
 };
 
 template <>
 struct Gathered<Op::argmax> {
-  float value = -Infinity();
-  int best = 0;  // stays where all are -inf
+  Best<unsigned int> best = {-Infinity(), 0};  // stays where all are -inf
   __device__ void Add(float v, int at) {
-    if (!(v <= value) && value == value) {
-      value = v;
-      best = at;
-    }
+    if (Beats(v, best)) best = {v, static_cast<unsigned int>(at)};
   }
   __device__ Known<Op::argmax> Result(int count, long long begin, long long step) const {
-    Known<Op::argmax> known;
-    if (count == 0) return known;
-    known.value = value;
-    known.index = begin + best * step;
-    return known;
+    if (count == 0) return Rule<Op::argmax>::None();
+    return {best.value, static_cast<unsigned long long>(begin + best.index * step)};
   }
 };
 
@@ -107,13 +49,9 @@ struct Gathered<Op::mean_variance> {
     squares += d * d;
   }
   __device__ Known<Op::mean_variance> Result(int count, long long, long long) const {
-    Known<Op::mean_variance> known;
-    if (count == 0) return known;
+    if (count == 0) return {};
     const float mean = sum / static_cast<float>(count);
-    known.mean = first + mean;
-    known.squares = fmaxf(squares - sum * mean, 0.0f);
-    known.count = count;
-    return known;
+    return {count, first + mean, fmaxf(squares - sum * mean, 0.0f)};
   }
 };
 
@@ -128,11 +66,11 @@ __device__ void StoreResult(const Known<OP>& known, long long at, bool unbiased,
     if (variance != nullptr) {
       variance[at] = divisor > 0 ? known.squares / static_cast<float>(divisor) : nan;
     }
-  } else {
+  } else if constexpr (OP == Op::argmax) {
     y[at] = known.value;
-    if constexpr (OP == Op::argmax) {
-      if (index != nullptr) index[at] = known.index;
-    }
+    if (index != nullptr) index[at] = static_cast<long long>(known.index);
+  } else {
+    y[at] = known;
   }
 }
 
@@ -170,20 +108,17 @@ __device__ void Gather(Gathered<OP> (&gathered)[VEC], const T* from, long long s
 // Merges what the HEIGHT threads of each of WIDTH columns know; the result is theirs with y = 0.
 template <int WIDTH, int HEIGHT, Op OP, int N>
 __device__ void MergeOverThreads(Known<OP> (&known)[N], int x, int y) {
-  struct alignas(16) Bytes {
-    unsigned char bytes[sizeof(Known<OP>)];
-  };
-  __shared__ Bytes shared[HEIGHT > 1 ? HEIGHT / 2 : 1][WIDTH][N];
+  __shared__ Known<OP> shared[HEIGHT > 1 ? HEIGHT / 2 : 1][WIDTH][N];
 #pragma unroll
   for (int half = HEIGHT / 2; half > 0; half /= 2) {
     if (y >= half && y < 2 * half) {
 #pragma unroll
-      for (int j = 0; j < N; ++j) *reinterpret_cast<Known<OP>*>(&shared[y - half][x][j]) = known[j];
+      for (int j = 0; j < N; ++j) shared[y - half][x][j] = known[j];
     }
     __syncthreads();
     if (y < half) {
 #pragma unroll
-      for (int j = 0; j < N; ++j) known[j].Merge(*reinterpret_cast<Known<OP>*>(&shared[y][x][j]));
+      for (int j = 0; j < N; ++j) MergeInto<OP>(known[j], shared[y][x][j]);
     }
     __syncthreads();
   }
@@ -198,13 +133,15 @@ __device__ void MergeChunks(const void* partial, int chunks, long long cols, boo
   const int in_block = static_cast<int>(threadIdx.x) % WIDTH;
   const int first = static_cast<int>(threadIdx.x) / WIDTH;
   const long long col = static_cast<long long>(blockIdx.x) * WIDTH + in_block;
-  Known<OP> known[1];
+  Known<OP> known[1] = {Rule<OP>::None()};
   if (col < cols) {
 #pragma unroll 4
-    for (int chunk = first; chunk < chunks; chunk += HEIGHT) known[0].Merge(from[chunk * cols + col]);
+    for (int chunk = first; chunk < chunks; chunk += HEIGHT) {
+      MergeInto<OP>(known[0], from[chunk * cols + col]);
+    }
   }
   MergeOverThreads<WIDTH, HEIGHT, OP>(known, in_block, first);
-  if (first == 0 && col < cols) StoreResult(known[0], col, unbiased, y, index, variance);
+  if (first == 0 && col < cols) StoreResult<OP>(known[0], col, unbiased, y, index, variance);
 }
 
 // For references: reduces `count` elements `step` apart in double precision, with the threads of a block

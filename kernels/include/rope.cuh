@@ -8,7 +8,8 @@
 // LANES threads share a head; a thread takes two accesses of VEC elements that hold whole pairs, so
 // neither layout exchanges anything between threads.
 #pragma once
-#include "access.cuh"
+#include "merge.cuh"
+#include "pack.cuh"
 
 enum class Layout { halves, interleaved };
 enum class Rotation {
@@ -228,11 +229,7 @@ __device__ void MoveHeads(const From& from, const Open& open, bool there, const 
     float scale = 1.0f;
     if constexpr (NORM) {
       if (i * GROUPS < Q_HEADS + KV_HEADS) {
-        float sum = part.SumOfSquares(lane);
-#pragma unroll
-        for (int offset = Shape::kLanes / 2; offset > 0; offset /= 2) {
-          sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-        }
+        const float sum = MergeLanes<Shape::kLanes>(part.SumOfSquares(lane), Sum());
         scale = rsqrtf(sum * (1.0f / Shape::kDim) + eps);
       }
     }

@@ -6,113 +6,8 @@
 // CLUSTER blocks for every ROWS rows.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-// One access, of at most 16 bytes, or several of 16.
-template <typename T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T values[N];
-};
-
-// How an access treats the caches.
-enum Cache {
-  kCachePlain = 0,
-  kCacheNoAllocate = 1,  // loads leave no line in L1
-  // Loads stay in the level-2 cache as long as can be, and what is stored leaves it first. Rows that
-  // are read twice are found there, and those read once arrive some 3 % faster beside the stores.
-  kCacheLevel2 = 2,
-  kCacheLevel2Last = 3,  // loads for the last time, after which the line leaves first
-};
-
-// For the last read of what was read with CACHE.
-template <int CACHE>
-constexpr int kLastOf = CACHE == kCacheLevel2 ? kCacheLevel2Last : CACHE;
-
-// The policy of the level-2 cache for all lines of an access.
-template <bool FIRST>
-__device__ inline unsigned long long EvictionPolicy() {
-  unsigned long long policy = 0;
-#if defined(__CUDA_ARCH__)
-  if constexpr (FIRST) {
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  } else {
-    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  }
-#endif
-  return policy;
-}
-
-template <int CACHE, typename T, int N>
-__device__ inline Pack<T, N> LoadPack(const T* from) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (CACHE != kCachePlain && sizeof(T) * N % 16 == 0) {
-    Pack<T, N> pack;
-    uint4* const words = reinterpret_cast<uint4*>(&pack);
-    const uint4* const addresses = reinterpret_cast<const uint4*>(from);
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(T) * N / 16); ++i) {
-      if constexpr (CACHE == kCacheNoAllocate) {
-        asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
-                     : "l"(addresses + i));
-      } else {
-        asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
-                     : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
-                     : "l"(addresses + i), "l"(EvictionPolicy<CACHE == kCacheLevel2Last>()));
-      }
-    }
-    return pack;
-  }
-#endif
-  return *reinterpret_cast<const Pack<T, N>*>(from);
-}
-
-template <int CACHE, typename T, int N>
-__device__ inline void StorePack(T* to, const Pack<T, N>& pack) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (CACHE == kCacheLevel2 && sizeof(T) * N % 16 == 0) {
-    const uint4* const words = reinterpret_cast<const uint4*>(&pack);
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(T) * N / 16); ++i) {
-      asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(
-                       reinterpret_cast<uint4*>(to) + i),
-                   "r"(words[i].x), "r"(words[i].y), "r"(words[i].z), "r"(words[i].w),
-                   "l"(EvictionPolicy<true>())
-                   : "memory");
-    }
-    return;
-  }
-#endif
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
-}
-
-__device__ inline float Infinity() { return __int_as_float(0x7f800000); }
-
-// What shuffles and distributed shared memory move.
-template <typename V>
-union Words {
-  V value;
-  unsigned int words[sizeof(V) / 4];
-  __device__ Words() {}
-  __device__ Words(const V& v) : value(v) {}
-};
-
-// Merges the values of each LANES neighbouring lanes of a warp; all of them get the result.
-template <int LANES, typename V, typename Merge>
-__device__ inline V MergeLanes(V value, Merge merge) {
-#pragma unroll
-  for (int offset = LANES / 2; offset > 0; offset /= 2) {
-    const Words<V> mine(value);
-    Words<V> other;
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(V) / 4); ++i) {
-      other.words[i] = __shfl_xor_sync(0xffffffffu, mine.words[i], offset);
-    }
-    value = merge(value, other.value);
-  }
-  return value;
-}
+#include "merge.cuh"
+#include "pack.cuh"
 
 // PTX ISA, barrier.cluster: the arrival releases, the wait acquires, by default.
 __device__ inline void ArriveAtCluster() {
@@ -256,21 +151,21 @@ struct RowColumns {
   // Access `i` of the row at `from`, `outside` in place of what lies outside of the row.
   template <int CACHE, typename T>
   __device__ Pack<T, VEC> Load(const T* from, int i, float outside = 0.0f) const {
-    if (Whole(i)) return LoadPack<CACHE, T, VEC>(from + First(i));
+    if (Whole(i)) return LoadPack<VEC, CACHE>(from + First(i));
     return LoadSingly(from, i, outside);
   }
 
   // The same of a vector of COLS elements for all rows, which has no part in their addresses.
   template <typename T>
   __device__ Pack<T, VEC> LoadVector(const T* from, int i, float outside = 0.0f) const {
-    if (!kPeeled && Whole(i)) return LoadPack<kCachePlain, T, VEC>(from + First(i));
+    if (!kPeeled && Whole(i)) return LoadPack<VEC>(from + First(i));
     return LoadSingly(from, i, outside);
   }
 
   template <int CACHE, typename T>
   __device__ void Store(T* to, int i, const Pack<T, VEC>& pack) const {
     if (Whole(i)) {
-      StorePack<CACHE, T, VEC>(to + First(i), pack);
+      StorePack<CACHE>(to + First(i), pack);
     } else if constexpr (kPeeled) {
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
@@ -308,38 +203,6 @@ __device__ inline void KeepPacked(Pack<T, VEC> (&packs)[N]) {
 #endif
 }
 
-// Results as they are stored.
-template <typename T, int N>
-__device__ inline Pack<T, N> ToPack(const float (&values)[N]) {
-  Pack<T, N> pack;
-#pragma unroll
-  for (int j = 0; j < N; ++j) pack.values[j] = static_cast<T>(values[j]);
-  return pack;
-}
-
-struct Sum {
-  __device__ float operator()(float a, float b) const { return a + b; }
-};
-struct Max {
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-};
-
-// Mean and sum of squared differences from it, of `count` numbers. Merged as by Chan, Golub and
-// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
-struct Moments {
-  float count;
-  float mean;
-  float squares;
-};
-struct MergeMoments {
-  __device__ Moments operator()(const Moments& a, const Moments& b) const {
-    const float count = a.count + b.count;
-    const float share = count > 0.0f ? __fdividef(b.count, count) : 0.0f;
-    const float apart = b.mean - a.mean;
-    return {count, a.mean + apart * share, a.squares + b.squares + apart * apart * a.count * share};
-  }
-};
-
 // The moments of what the lanes of a warp read of one row: sums of differences from a number near their
 // mean, the average of one element of each lane. An element is at most sqrt(count) deviations from the
 // mean (Samuelson's inequality), this average seldom more than one: little cancels. Fewer lanes add up
@@ -372,7 +235,7 @@ class WarpMoments {
   }
 
   // All lanes get them.
-  __device__ Moments Of() const {
+  __device__ Moments<float> Of() const {
     if constexpr (kFew) {
       return MergeLanes<Group::kLanes>(merged_, MergeMoments());
     } else {
@@ -401,7 +264,7 @@ class WarpMoments {
   }
 
   // Of sums of differences from pivot_ and of their squares.
-  __device__ Moments From(float count, float sum, float squares) const {
+  __device__ Moments<float> From(float count, float sum, float squares) const {
     if (count == 0.0f) return {};
     const float apart = __fdividef(sum, count);
     return {count, pivot_ + apart, fmaxf(squares - sum * apart, 0.0f)};
@@ -411,5 +274,5 @@ class WarpMoments {
   float sums_[kWays] = {};
   float squares_[kWays] = {};
   int count_ = 0;
-  Moments merged_ = {};
+  Moments<float> merged_ = {};
 };

@@ -110,8 +110,8 @@ struct TransposeTile {
       if (row < src_rows && col < src_cols) {
 #pragma unroll
         for (int i = 0; i < WRITE; ++i) {
-          pieces[p][i] = *reinterpret_cast<const In*>(from + (row + i) * src_bytes +
-                                                      col * static_cast<int>(sizeof(WORD)));
+          const char* const at = from + (row + i) * src_bytes + col * static_cast<int>(sizeof(WORD));
+          pieces[p][i] = Load<kCachePlain>(reinterpret_cast<const In*>(at));
         }
       }
     }

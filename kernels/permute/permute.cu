@@ -3,9 +3,6 @@
 //
 // Where the innermost axes of src and dst are the same, neighbours stay neighbours and permute_rows
 // copies. Elsewhere permute_tiles transposes, see transpose_tile.cuh. Axes of extent 1 do not count.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "transpose_tile.cuh"
 
 // The axes of dst, outermost first: their extents, and how far apart their elements lie in src.
@@ -93,7 +90,7 @@ __global__ void __launch_bounds__(THREADS)
     if (at < accesses) {
       const long long from = small ? SourceOf<unsigned, kVec>(static_cast<unsigned>(at), axes)
                                    : SourceOf<long long, kVec>(at, axes);
-      loaded[i] = *reinterpret_cast<const Access*>(src + from);
+      loaded[i] = Load<kCachePlain>(reinterpret_cast<const Access*>(src + from));
     }
   }
 #pragma unroll

@@ -4,6 +4,7 @@
 // row. THREADS threads share a segment, SEGMENTS segments share a block. With KEEP a segment stays in
 // registers between the search for its largest magnitude and its conversion; without, it is read again.
 // A scale that is given leaves only the conversion.
+#include "merge.cuh"
 #include "quantize.cuh"
 
 enum class Scale { tensor, row, block };
@@ -53,10 +54,7 @@ __global__ void __launch_bounds__(THREADS* SEGMENTS)
         amax = MaxMagnitude(amax, LoadPack<VEC>(from + at * VEC));
       }
     }
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-      amax = fmaxf(amax, __shfl_xor_sync(0xffffffffu, amax, offset));
-    }
+    amax = MergeLanes<kLanes>(amax, Max());
     if constexpr (kWarps > 1) {
       __shared__ float of_warp[SEGMENTS][kWarps];
       if (lane % kLanes == 0) of_warp[place][lane / kLanes] = amax;
@@ -105,7 +103,7 @@ __global__ void quantize_fp8_reference(__nv_fp8_e4m3* y, float* scales, const T*
       const float v = static_cast<float>(x[row * COLS + c]);
       if (fabsf(v) > amax) amax = fabsf(v);
     }
-    scale = fmaxf(__fdiv_rn(amax, 448.0f), 1.17549435e-38f);
+    scale = fmaxf(__fdiv_rn(amax, kFp8Max), kSmallestScale);
     if (scales != nullptr) scales[segment] = scale;
   }
   for (long long c = first; c < end; ++c) {

@@ -18,19 +18,19 @@ __global__ void __launch_bounds__(THREADS)
   Known<OP> known[1] = {gathered[0].Result(count, thread * VEC, threads * VEC)};
 #pragma unroll
   for (int j = 1; j < VEC; ++j) {
-    known[0].Merge(gathered[j].Result(count, thread * VEC + j, threads * VEC));
+    MergeInto<OP>(known[0], gathered[j].Result(count, thread * VEC + j, threads * VEC));
   }
   // What fills no access.
   const long long rest = accesses * VEC + thread;
   if (rest < n) {
     Gathered<OP> one;
     one.Add(static_cast<float>(x[rest]), 0);
-    known[0].Merge(one.Result(1, rest, 1));
+    MergeInto<OP>(known[0], one.Result(1, rest, 1));
   }
   MergeOverThreads<1, THREADS, OP>(known, 0, static_cast<int>(threadIdx.x));
   if (threadIdx.x != 0) return;
   if (blocks == 1) {
-    StoreResult(known[0], 0, UNBIASED, y, index, variance);
+    StoreResult<OP>(known[0], 0, UNBIASED, y, index, variance);
   } else {
     static_cast<Known<OP>*>(partial)[blockIdx.x] = known[0];
   }

@@ -2,13 +2,6 @@
 // h = x, or x + residual. norm.cuh says how.
 #include "norm.cuh"
 
-#define HONE_CONCAT_2(a, b) a##b
-#define HONE_CONCAT(a, b) HONE_CONCAT_2(a, b)
-#define IS_FP8___nv_fp8_e4m3 1
-#if HONE_CONCAT(IS_FP8_, NORM_OUT)
-#include <cuda_fp8.h>
-#endif
-
 template <typename T, typename OUT, int COLS, bool RESIDUAL, Scales SCALES, int THREADS, int ROWS,
           int CLUSTER, int VEC, int KEEP, int CACHE>
 __global__ void __launch_bounds__(THREADS* ROWS)

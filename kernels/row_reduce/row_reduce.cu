@@ -9,38 +9,14 @@
 // on the order in which blocks run.
 #include "row.cuh"
 
-enum Operation { sum, maximum, argmax, mean_variance };
-
-struct Best {
-  float value;
-  int column;
-};
-// Whether an element takes the place of `best`: NaN does, of any number.
-__device__ inline bool Beats(float value, const Best& best) {
-  return !(value <= best.value) && best.value == best.value;
-}
-struct Better {
-  __device__ Best operator()(const Best& a, const Best& b) const {
-    if (Beats(b.value, a)) return b;
-    if (Beats(a.value, b)) return a;
-    return a.column <= b.column ? a : b;
-  }
-};
-// The larger, and NaN rather than any number.
-struct Larger {
-  __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
-};
-
-// What a thread finds in its columns, and how that of two threads becomes one.
-template <Operation OP>
+// What a thread finds in its columns.
+template <Op OP>
 struct Finding;
 
 template <>
-struct Finding<sum> {
-  using Value = float;
-  using Merge = Sum;
+struct Finding<Op::sum> : Reduction<Op::sum, unsigned int, float> {
   template <typename T, int N, int VEC, typename Columns>
-  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int, const Columns&) {
+  __device__ static float Of(const Pack<T, VEC> (&packs)[N], int, const Columns&) {
     float partial[VEC] = {};
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -54,11 +30,9 @@ struct Finding<sum> {
 };
 
 template <>
-struct Finding<maximum> {
-  using Value = float;
-  using Merge = Larger;
+struct Finding<Op::maximum> : Reduction<Op::maximum, unsigned int, float> {
   template <typename T, int N, int VEC, typename Columns>
-  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int, const Columns&) {
+  __device__ static float Of(const Pack<T, VEC> (&packs)[N], int, const Columns&) {
     float largest = static_cast<float>(packs[0].values[0]);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -72,19 +46,17 @@ struct Finding<maximum> {
 };
 
 template <>
-struct Finding<argmax> {
-  using Value = Best;
-  using Merge = Better;
+struct Finding<Op::argmax> : Reduction<Op::argmax, unsigned int, float> {
   template <typename T, int N, int VEC, typename Columns>
-  __device__ static Value Of(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
-    Best best = {-Infinity(), 0x7fffffff};
+  __device__ static Best<unsigned int> Of(const Pack<T, VEC> (&packs)[N], int i, const Columns& columns) {
+    Best<unsigned int> best = Finding::None();
 #pragma unroll
     for (int n = 0; n < N; ++n) {
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
         const float value = static_cast<float>(packs[n].values[j]);
         // Columns come in order: a later one of the same value does not take its place.
-        if (Beats(value, best)) best = {value, columns.First(i + n) + j};
+        if (Beats(value, best)) best = {value, static_cast<unsigned int>(columns.First(i + n) + j)};
       }
     }
     return best;
@@ -92,7 +64,7 @@ struct Finding<argmax> {
 };
 
 // What the lanes of a warp find in their row.
-template <Operation OP, int VEC, typename Group, typename Columns>
+template <Op OP, int VEC, typename Group, typename Columns>
 class WarpFinding {
  public:
   using Merge = typename Finding<OP>::Merge;
@@ -109,13 +81,13 @@ class WarpFinding {
   Value value_;
 };
 template <int VEC, typename Group, typename Columns>
-class WarpFinding<mean_variance, VEC, Group, Columns> : public WarpMoments<VEC, Group, Columns> {
+class WarpFinding<Op::mean_variance, VEC, Group, Columns> : public WarpMoments<VEC, Group, Columns> {
  public:
   using Merge = MergeMoments;
-  using Value = Moments;
+  using Value = Moments<float>;
 };
 
-template <Operation OP, bool UNBIASED, typename T, int COLS, int THREADS, int ROWS, int CLUSTER,
+template <Op OP, bool UNBIASED, typename T, int COLS, int THREADS, int ROWS, int CLUSTER,
           int VEC, int ITEMS, int CACHE>
 __global__ void __launch_bounds__(THREADS* ROWS)
     row_reduce(float* y, long long* index, float* variance, const T* x, long long rows) {
@@ -125,7 +97,7 @@ __global__ void __launch_bounds__(THREADS* ROWS)
   const Group group(rows);
   const Columns columns(group);
   const T* const from = x + group.row * COLS;
-  const float outside = OP == maximum || OP == argmax ? -Infinity() : 0.0f;
+  const float outside = OP == Op::maximum || OP == Op::argmax ? -Infinity() : 0.0f;
   Find found;
 #pragma unroll 1
   for (int i = 0; i < columns.kAccesses; i += ITEMS) {
@@ -139,19 +111,19 @@ __global__ void __launch_bounds__(THREADS* ROWS)
   const typename Find::Value all =
       group.template MergeWarps<0>(found.Of(), typename Find::Merge());
   if (group.thread != 0 || group.rank != 0 || !group.exists) return;
-  if constexpr (OP == mean_variance) {
+  if constexpr (OP == Op::mean_variance) {
     y[group.row] = all.mean;
     if (variance != nullptr) variance[group.row] = all.squares / (COLS - UNBIASED);
-  } else if constexpr (OP == argmax) {
+  } else if constexpr (OP == Op::argmax) {
     y[group.row] = all.value;
     // A row of -inf alone has no element that beat another.
-    if (index != nullptr) index[group.row] = all.value == -Infinity() ? 0 : all.column;
+    if (index != nullptr) index[group.row] = all.value == -Infinity() ? 0 : all.index;
   } else {
     y[group.row] = all;
   }
 }
 
-template <Operation OP, bool UNBIASED, typename T, int COLS>
+template <Op OP, bool UNBIASED, typename T, int COLS>
 __global__ void row_reduce_reference(float* y, long long* index, float* variance, const T* x,
                                      long long rows) {
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -166,9 +138,9 @@ __global__ void row_reduce_reference(float* y, long long* index, float* variance
   }
   double squares = 0.0;
   for (int c = 0; c < COLS; ++c) squares += (at(c) - total / COLS) * (at(c) - total / COLS);
-  y[row] = static_cast<float>(OP == sum ? total : OP == mean_variance ? total / COLS : at(best));
-  if (OP == argmax && index != nullptr) index[row] = best;
-  if (OP == mean_variance && variance != nullptr) {
+  y[row] = static_cast<float>(OP == Op::sum ? total : OP == Op::mean_variance ? total / COLS : at(best));
+  if (OP == Op::argmax && index != nullptr) index[row] = best;
+  if (OP == Op::mean_variance && variance != nullptr) {
     variance[row] = static_cast<float>(squares / (COLS - UNBIASED));
   }
 }

@@ -1,7 +1,4 @@
 // dst[index[i]][:] = src[i][:], nothing where index[i] is not a row of dst.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "indexed_rows.cuh"
 
 template <typename T, typename I, int THREADS, int LANES, int VEC, int ITEMS, int CACHE>

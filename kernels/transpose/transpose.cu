@@ -2,9 +2,6 @@
 //
 // A block carries one TILE_ROWS x TILE_COLS tile of a src through shared memory, see
 // transpose_tile.cuh.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "transpose_tile.cuh"
 
 template <typename T, int TILE_ROWS, int TILE_COLS, int THREADS, int VEC_READ, int VEC_WRITE, int GROUP>
