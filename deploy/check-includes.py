@@ -39,8 +39,9 @@ EXTRA = {
     "runtime/compile": ["runtime/worker/convert.h"],
     "runtime/device": ["runtime/worker/convert.h", "runtime/worker/measure_convert.h",
                        "runtime/compile/compiler.h"],
-    # hone replay runs without a daemon; OWNED keeps it to that one command.
-    "client": ["runtime/tune/replay.h"],
+    # hone replay runs without a daemon, and a reference is compiled with what the daemon generates;
+    # OWNED keeps each to one file.
+    "client": ["runtime/tune/replay.h", "runtime/generate/chain_source.h"],
 }
 
 # Header (regular expression over the include's text) -> paths that may have it.
@@ -50,6 +51,7 @@ OWNED = {
     r"nghttp2/.*": ["client/cpp/rpc/"],
     r"nlohmann/.*|zlib\.h": ["runtime/tune/recorded_space", "tests/"],
     r"runtime/tune/replay\.h": ["runtime/tune/replay", "client/cli/cmd_replay", "tests/"],
+    r"runtime/generate/.*": ["runtime/", "client/cli/reference_kernel", "tests/"],
     # The implementation of the store: its own files, who chooses it, and tests.
     r"runtime/store/sqlite.*": ["runtime/store/", "server/daemon", "tests/"],
 }

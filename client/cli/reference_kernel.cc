@@ -8,6 +8,7 @@
 #include "client/cpp/kernel_state.h"
 #include "runtime/base/sha256.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/generate/chain_source.h"
 #include "runtime/launch/recipe_proto.h"
 
 namespace hone::cli {
@@ -20,6 +21,34 @@ std::string Spelling(const v1::Value& value) {
   if (value.has_flag()) return value.flag() ? "true" : "false";
   const std::optional<DataType> type = ParseDataType(value.text());
   return type ? std::string(CudaName(*type)) : value.text();
+}
+
+// What the daemon adds to a program of the template for its chains: a header for each.
+absl::Status AddChainHeaders(const v1::KernelTemplate& kernel_template, const ParamMap& params,
+                             v1::CompileRequest& request) {
+  for (const v1::Parameter& parameter : kernel_template.params()) {
+    const auto value = params.find(parameter.name());
+    if (!parameter.has_chain() || value == params.end()) continue;
+    const auto& inputs = parameter.chain().inputs();
+    const auto& scalars = parameter.chain().scalars();
+    HONE_ASSIGN_OR_RETURN(const Chain chain,
+                          Chain::Parse(value->second.text(), {{inputs.begin(), inputs.end()},
+                                                              {scalars.begin(), scalars.end()}}));
+    v1::SourceFile& header = *request.add_headers();
+    header.set_name(ChainHeaderName(parameter.name()));
+    header.set_content(ChainSource(chain, parameter.name()));
+  }
+  return absl::OkStatus();
+}
+
+// A chain is spelled as the type in its header.
+ParamMap WithChainTypes(const v1::KernelTemplate& kernel_template, ParamMap params) {
+  for (const v1::Parameter& parameter : kernel_template.params()) {
+    const auto value = params.find(parameter.name());
+    if (!parameter.has_chain() || value == params.end()) continue;
+    value->second.set_text(ChainTypeName(parameter.name()));
+  }
+  return params;
 }
 
 // The variant that replaces parts of the template on an architecture; nullptr if there is none.
@@ -131,9 +160,11 @@ absl::StatusOr<v1::CompileRequest> TemplateCompile(const v1::KernelTemplate& ker
                                                    const std::vector<std::string>& entries,
                                                    const std::string& architecture) {
   v1::CompileRequest request;
+  HONE_RETURN_IF_ERROR(AddChainHeaders(kernel_template, params, request));
+  const ParamMap spellings = WithChainTypes(kernel_template, params);
   std::string source;
   for (const v1::Define& define : kernel_template.defines()) {
-    HONE_ASSIGN_OR_RETURN(const std::string value, Substitute(define.value(), params));
+    HONE_ASSIGN_OR_RETURN(const std::string value, Substitute(define.value(), spellings));
     absl::StrAppend(&source, "#define ", define.name(), " ", value, "\n");
   }
   const v1::ArchitectureVariant* variant = VariantFor(kernel_template, architecture);
@@ -167,7 +198,9 @@ absl::StatusOr<ReferenceKernel> CompileReference(const Client& client,
   int from = index;
   while (from > 0 && kernel_template.check(from).reference().empty()) --from;
   const v1::Check& check = kernel_template.check(from);
-  HONE_ASSIGN_OR_RETURN(const std::string entry, Substitute(check.reference(), kernel.params()));
+  HONE_ASSIGN_OR_RETURN(
+      const std::string entry,
+      Substitute(check.reference(), WithChainTypes(kernel_template, kernel.params())));
   HONE_ASSIGN_OR_RETURN(
       const v1::CompileRequest request,
       TemplateCompile(kernel_template, kernel.params(), {entry}, kernel.architecture()));

@@ -164,10 +164,11 @@ TEST_F(ClientOnDaemonTest, KernelsOfTheCpuDeviceRunOnlyWhereTheClientAllowsIt) {
 }
 
 TEST_F(ClientOnDaemonTest, TuneShowAndRunTellOneStory) {
-  const std::vector<std::string> tune{"tune",     "copy_1d",
-                                      "T=F32",    "n=4096",
-                                      "--config", "XBLOCK=256 VEC=1 ITEMS=4 CACHE=0",
-                                      "--config", "XBLOCK=256 VEC=4 ITEMS=1 CACHE=0"};
+  const std::vector<std::string> tune{
+      "tune",     "copy_1d",
+      "T=F32",    "n=4096",
+      "--config", "XBLOCK=256 VEC=1 ITEMS=4 CACHE=0 BLOCKS_PER_SM=0 STAGES=0",
+      "--config", "XBLOCK=256 VEC=4 ITEMS=1 CACHE=0 BLOCKS_PER_SM=0 STAGES=0"};
   ASSERT_EQ(Hone(tune), cli::kExitOk) << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr("winner  XBLOCK=256"), HasSubstr("verified at n=4096"),
                           HasSubstr("GB/s")));
@@ -176,15 +177,15 @@ TEST_F(ClientOnDaemonTest, TuneShowAndRunTellOneStory) {
   ASSERT_EQ(Hone({"list", "copy_1d"}), cli::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr(key));
   ASSERT_EQ(Hone({"show", key}), cli::kExitOk) << err_;
-  EXPECT_THAT(out_,
-              AllOf(HasSubstr("XBLOCK=256 VEC=4 ITEMS=1 CACHE=0"), HasSubstr("* the winner")));
+  EXPECT_THAT(out_, AllOf(HasSubstr("XBLOCK=256 VEC=4 ITEMS=1 CACHE=0 BLOCKS_PER_SM=0 STAGES=0"),
+                          HasSubstr("* the winner")));
 
   ASSERT_EQ(Hone({"explain", key}), cli::kExitOk) << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr("winner  XBLOCK=256"), HasSubstr("32.77 kB moved"),
                           testing::ContainsRegex("copy +[0-9.]+ GB/s"), HasSubstr("bound   "),
                           HasSubstr("next    XBLOCK=256")));
   ASSERT_EQ(Hone({"explain", key, "--config", "VEC=1"}), cli::kExitOk) << err_;
-  EXPECT_THAT(out_, HasSubstr("XBLOCK=256 VEC=1 ITEMS=4 CACHE=0"));
+  EXPECT_THAT(out_, HasSubstr("XBLOCK=256 VEC=1 ITEMS=4 CACHE=0 BLOCKS_PER_SM=0 STAGES=0"));
   ASSERT_EQ(Hone({"compare", "copy_1d", "n=4096"}), cli::kExitOk) << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr(key), HasSubstr("1.00x")));
   EXPECT_EQ(Hone({"export", key, "--repro", "-o", "-"}), cli::kExitError);
@@ -258,6 +259,14 @@ TEST_F(ClientOnDaemonTest, RunTellsWhatItCannotDo) {
   EXPECT_THAT(err_, HasSubstr("params.n"));
   EXPECT_EQ(Hone({"run", "rmsnorm", "rows=2", "cols=64", "eps=tiny"}), cli::kExitUsage);
   EXPECT_THAT(err_, HasSubstr("eps=tiny"));
+}
+
+TEST_F(ClientOnDaemonTest, AReferenceThatReadsAChainIsCompiledWithIt) {
+  ASSERT_EQ(Hone({"run", "softmax", "f=x * scale", "rows=3", "cols=65", "scale=0.5", "--max-wait",
+                  "300", "--verify"}),
+            cli::kExitOk)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("verified"));
 }
 
 TEST_F(ClientOnDaemonTest, ScalarsMayBeGivenPerLaunch) {
