@@ -185,7 +185,9 @@ TEST_F(CliTest, TuningADirectorySendsTheTemplateAlong) {
   if (kernels == nullptr) GTEST_SKIP() << "HONE_KERNELS is not set";
   EXPECT_EQ(Hone({"tune", std::string(kernels) + "/copy_1d", "n=64"}), kExitOk);
   EXPECT_EQ(service().last_tune().inline_template().name(), "copy_1d");
-  EXPECT_EQ(service().last_tune().inline_template().files_size(), 1);
+  // The source and the headers it shares.
+  EXPECT_EQ(service().last_tune().inline_template().files_size(),
+            1 + service().last_tune().inline_template().headers_size());
   // Another body is registered under the version: it goes under one of its own.
   service().FailNext("Tune", grpc::Status(grpc::StatusCode::ALREADY_EXISTS, "another body"));
   EXPECT_EQ(Hone({"tune", std::string(kernels) + "/copy_1d", "n=64"}), kExitOk);

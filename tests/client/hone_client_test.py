@@ -146,7 +146,7 @@ class HoneClientTest(unittest.TestCase):
         daemon = LocalDaemon(directory.name, "--device", "cpu")
         self.addCleanup(daemon.kill)
         daemon.hone("tune", "copy_1d", "T=F32", "n=4096",
-                    "--config", "XBLOCK=256 VEC=4 ITEMS=1 CACHE=0")  # fmt: skip
+                    "--config", "XBLOCK=256 VEC=4 ITEMS=1 CACHE=0 BLOCKS_PER_SM=0 STAGES=0")  # fmt: skip
         pack = pathlib.Path(directory.name) / "pack"
         # The command leaves out what runs on the CPU; this program of the tests does not.
         exporter = BIN.parent / "tests" / "client" / "export_host_pack"

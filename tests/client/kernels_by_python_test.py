@@ -113,7 +113,10 @@ class KernelsByPythonTest(unittest.TestCase):
         best of a few, which asks more of sizes and addresses than the default does."""
         if ON_GPU:
             types = ("T", "A", "OUT", "INDEX")
-            assigned = [f"{name}={value.upper() if name in types else value}" for name, value in params.items()]
+            assigned = [
+                f"{name}={value.upper() if name in types else str(value).lower() if value is True else value}"
+                for name, value in params.items()
+            ]
             self.daemon.hone("tune", template, *assigned, "--evaluations", "8")
         kernel = self.client.kernel(
             template, architecture=None if ON_GPU else "cpu", max_wait=600, **params

@@ -45,10 +45,10 @@ class PackOnDaemonTest : public testing::Test {
     ASSERT_THAT(directory, IsOk());
     directory_ = new TemporaryDirectory(*std::move(directory));
     StartDaemon();
-    ASSERT_EQ(
-        Hone({"tune", "copy_1d", "T=F32", "n=4096", "--config", "XBLOCK=256 VEC=1 ITEMS=4 CACHE=0",
-              "--config", "XBLOCK=256 VEC=4 ITEMS=1 CACHE=0"}),
-        cli::kExitOk);
+    ASSERT_EQ(Hone({"tune", "copy_1d", "T=F32", "n=4096", "--config",
+                    "XBLOCK=256 VEC=1 ITEMS=4 CACHE=0 BLOCKS_PER_SM=0 STAGES=0", "--config",
+                    "XBLOCK=256 VEC=4 ITEMS=1 CACHE=0 BLOCKS_PER_SM=0 STAGES=0"}),
+              cli::kExitOk);
     Export(pack());
   }
   static void TearDownTestSuite() {

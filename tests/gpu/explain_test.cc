@@ -66,9 +66,9 @@ std::map<std::string, double> ValuesOf(const v1::DeviceCeilings& ceilings) {
 }
 
 TEST_F(GpuExplainTest, CeilingsAreThoseOfAGpu) {
-  const auto reply =
-      Explain("copy_1d", {{"T", "F32"}, {"n", int64_t{1} << 26}},
-              {"XBLOCK=256 VEC=4 ITEMS=2 CACHE=0", "XBLOCK=256 VEC=4 ITEMS=4 CACHE=0"});
+  const auto reply = Explain("copy_1d", {{"T", "F32"}, {"n", int64_t{1} << 26}},
+                             {"XBLOCK=256 VEC=4 ITEMS=2 CACHE=0 BLOCKS_PER_SM=0 STAGES=0",
+                              "XBLOCK=256 VEC=4 ITEMS=4 CACHE=0 BLOCKS_PER_SM=0 STAGES=0"});
   ASSERT_EQ(reply.ceilings_missing(), "");
   const auto values = ValuesOf(reply.ceilings());
   for (const auto& [name, value] : values) {
@@ -109,9 +109,9 @@ TEST_F(GpuExplainTest, ACopyInTheWrongOrderIsFarFromEveryCeiling) {
 
 TEST_F(GpuExplainTest, TheExportedProgramAgreesWithTheTune) {
   if (std::system("g++ --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no g++";
-  const auto reply =
-      Explain("copy_1d", {{"T", "F32"}, {"n", int64_t{1} << 26}},
-              {"XBLOCK=256 VEC=4 ITEMS=2 CACHE=0", "XBLOCK=256 VEC=4 ITEMS=4 CACHE=0"});
+  const auto reply = Explain("copy_1d", {{"T", "F32"}, {"n", int64_t{1} << 26}},
+                             {"XBLOCK=256 VEC=4 ITEMS=2 CACHE=0 BLOCKS_PER_SM=0 STAGES=0",
+                              "XBLOCK=256 VEC=4 ITEMS=4 CACHE=0 BLOCKS_PER_SM=0 STAGES=0"});
   ASSERT_EQ(Hone({"artifact", reply.summary().key(), "--ptx"}), cli::kExitOk) << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr(".target sm_"), HasSubstr(".entry")));
   const std::string source = JoinPath(directory_->path(), "repro.cc");

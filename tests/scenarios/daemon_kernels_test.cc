@@ -43,9 +43,9 @@ class DaemonKernelsTest : public ::testing::Test {
         &context, FromText<v1::TuneRequest>(
                       "template { name: 'copy_1d' } params { key: 'T' value { text: 'F32' } } "
                       "params { key: 'n' value { integer: 65536 } } "
-                      "configs: 'XBLOCK=256 VEC=1 ITEMS=4 CACHE=0' "
-                      "configs: 'XBLOCK=256 VEC=4 ITEMS=1 CACHE=0' "
-                      "configs: 'XBLOCK=64 VEC=4 ITEMS=4 CACHE=0'"));
+                      "configs: 'XBLOCK=256 VEC=1 ITEMS=4 CACHE=0 BLOCKS_PER_SM=0 STAGES=0' "
+                      "configs: 'XBLOCK=256 VEC=4 ITEMS=1 CACHE=0 BLOCKS_PER_SM=0 STAGES=0' "
+                      "configs: 'XBLOCK=64 VEC=4 ITEMS=4 CACHE=0 BLOCKS_PER_SM=0 STAGES=0'"));
     v1::TuneEvent event;
     while (reader->Read(&event)) {
       if (event.has_finished()) finished = event.finished();

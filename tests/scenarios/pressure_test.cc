@@ -166,9 +166,10 @@ TEST_F(PressureTest, TheStoreStaysBelowItsBoundAndKeepsWinnersAndHotBinaries) {
     grpc::ClientContext context;
     auto client = daemon_->Client();
     auto reader = client->Tune(
-        &context, FromText<v1::TuneRequest>("template { name: 'copy_1d' } "
-                                            "params { key: 'n' value { integer: 4096 } } "
-                                            "configs: 'XBLOCK=256 VEC=4 ITEMS=1 CACHE=0'"));
+        &context, FromText<v1::TuneRequest>(
+                      "template { name: 'copy_1d' } "
+                      "params { key: 'n' value { integer: 4096 } } "
+                      "configs: 'XBLOCK=256 VEC=4 ITEMS=1 CACHE=0 BLOCKS_PER_SM=0 STAGES=0'"));
     v1::TuneEvent event;
     while (reader->Read(&event)) {
       if (event.has_finished()) winner = event.finished().winner().artifact_sha256();
@@ -245,7 +246,8 @@ TEST_F(PressureTest, UntunedKeysAreListedUntilTheyAreTuned) {
               AllOf(HasSubstr("copy_1d"), HasSubstr("T=F32 n=5000"), HasSubstr("BEST_AVAILABLE"),
                     HasSubstr("2")));
   EXPECT_THAT(hone({"status"}), HasSubstr("untuned"));
-  hone({"tune", "copy_1d", "n=4096", "--config", "XBLOCK=256 VEC=1 ITEMS=4 CACHE=0"});
+  hone({"tune", "copy_1d", "n=4096", "--config",
+        "XBLOCK=256 VEC=1 ITEMS=4 CACHE=0 BLOCKS_PER_SM=0 STAGES=0"});
   EXPECT_THAT(hone({"misses"}), HasSubstr("Nothing untuned"));
   EXPECT_THAT(hone({"get", "copy_1d", "n=5000"}), HasSubstr("BUCKET: tuned for T=F32 n=4096"));
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <random>
@@ -197,7 +198,9 @@ TEST_F(ResumeTest, AnAddedValueMeasuresItsPointsAndTheIncumbent) {
   const std::string catalog = JoinPath(directory_.path(), "kernels");
   const std::string copy = JoinPath(catalog, "copy_1d");
   ASSERT_TRUE(MakeDirectories(copy).ok());
-  const std::string original = JoinPath(std::getenv("HONE_KERNELS"), "copy_1d");
+  const std::string kernels = std::getenv("HONE_KERNELS");
+  std::filesystem::copy(JoinPath(kernels, "include"), JoinPath(catalog, "include"));
+  const std::string original = JoinPath(kernels, "copy_1d");
   for (const char* name : {"template.pbtxt", "copy_1d.cu"}) {
     const auto text = ReadFile(JoinPath(original, name));
     ASSERT_TRUE(text.ok()) << text.status();
