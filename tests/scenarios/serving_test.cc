@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "client/cpp/hone/client.h"
 #include "google/protobuf/text_format.h"
+#include "runtime/base/sanitizers.h"
 #include "runtime/base/unique_fd.h"
 #include "tests/scenarios/daemon_process.h"
 
@@ -114,7 +115,12 @@ TEST_F(ServingTest, AColdKeyIsAnsweredAtOnceAndBuiltForTheNextCall) {
         << status.error_message();
   }
   std::nth_element(took_ms.begin(), took_ms.begin() + 10, took_ms.end());
-  EXPECT_LT(took_ms[10], 20) << "the median; single ones may meet a busy machine";
+#ifdef HONE_SANITIZED
+  constexpr double kAtOnceMs = 200;  // of a daemon that runs several times slower
+#else
+  constexpr double kAtOnceMs = 20;
+#endif
+  EXPECT_LT(took_ms[10], kAtOnceMs) << "the median; single ones may meet a busy machine";
   // Built although nobody waited.
   grpc::Status status;
   do {
