@@ -293,10 +293,10 @@ class Sweep:
         listed = json.loads(daemon.hone("-o", "json", "templates"))
         self.templates = [one["name"] for one in listed["templates"]]
 
-    def has_chain(self, template):
+    def is_checked_by_chain(self, template):
         """hone run does not verify such a template's results: a tune of the size does."""
         described = json.loads(self.daemon.hone("-o", "json", "describe", template))
-        return any("chain" in param for param in described["template"]["params"])
+        return any("chain" in check for check in described["template"]["check"])
 
     def hone(self, arguments, prefix=()):
         command = [*prefix, self.hone_program, "--endpoint", self.daemon.endpoint, "-o", "json", *arguments]
@@ -465,7 +465,7 @@ def main():
         try:
             sweep = Sweep(daemon, options, prefix)
             for name in chosen:
-                chain = sweep.has_chain(name)
+                chain = sweep.is_checked_by_chain(name)
                 for seed, problem in problems_of(name, options):
                     sweep.run(name, problem, seed, chain)
         finally:
